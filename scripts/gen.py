@@ -1,0 +1,146 @@
+"""Generates the Python stubs from the contract, and copies the google protos that the contract imports.
+
+`python scripts/gen.py` writes; `python scripts/gen.py --check` generates into a temporary folder instead,
+prints every file of the checkout that differs, is missing or is left over, and exits with 1 if there is one.
+The output depends on the protos and on the pinned grpcio-tools, mypy-protobuf and googleapis-common-protos.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTO = ROOT / "proto"
+VENDOR = PROTO / "vendor"
+STUBS = ROOT / "workers" / "python" / "src" / "rota_sdk" / "gen"
+PACKAGE = "rota_sdk.gen"
+
+# What the contract imports from googleapis, and what clients need to read the details of an error.
+VENDORED = (
+    "google/api/annotations.proto",
+    "google/api/field_behavior.proto",
+    "google/api/http.proto",
+    "google/rpc/error_details.proto",
+    "google/rpc/status.proto",
+)
+
+# protoc names Python modules after proto paths, and `rota` is the server's own package.
+_IMPORT = re.compile(r"^from rota\.", re.MULTILINE)
+_UNMOVED = re.compile(r"^\s*(?:from|import) rota\b.*", re.MULTILINE)
+_SERVICE = re.compile(r"^service ", re.MULTILINE)
+_INSTALL = "install requirements/dev.txt"
+
+Files = dict[Path, bytes]
+
+
+def vendored() -> Files:
+    """The google protos, by their path under proto/vendor, from the installed googleapis-common-protos."""
+    found: Files = {}
+    for name in VENDORED:
+        package, _, file = name.rpartition("/")
+        source = resources.files(package.replace("/", ".")) / file
+        if not source.is_file():
+            raise SystemExit(f"expected {name} in googleapis-common-protos, found none: {_INSTALL}")
+        found[Path(name)] = source.read_bytes()
+    return found
+
+
+def stubs(vendor: Path) -> Files:
+    """The stubs, by their path under STUBS, generated against the google protos in `vendor`."""
+    protos = sorted(path.relative_to(PROTO) for path in (PROTO / "rota").rglob("*.proto"))
+    with_service = [path for path in protos if _SERVICE.search((PROTO / path).read_text())]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        _protoc(vendor, [f"--python_out={out}", f"--pyi_out={out}"], protos)
+        # Only files with a service get a _grpc module: for the others it would be empty.
+        plugin = _mypy_grpc_plugin()
+        # Concrete servicers: a server may leave a call out, and gRPC then answers UNIMPLEMENTED.
+        _protoc(
+            vendor,
+            [
+                f"--grpc_python_out={out}",
+                f"--plugin=protoc-gen-mypy_grpc={plugin}",
+                f"--mypy_grpc_out=quiet,generate_concrete_servicer_stubs:{out}",
+            ],
+            with_service,
+        )
+        files = {path.relative_to(out): _move(path) for path in sorted(out.rglob("*")) if path.is_file()}
+    packages = {parent for path in files for parent in path.parents}
+    return files | {package / "__init__.py": b"" for package in packages}
+
+
+def _mypy_grpc_plugin() -> Path:
+    for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
+        for name in ("protoc-gen-mypy_grpc", "protoc-gen-mypy_grpc.exe"):
+            if (folder / name).is_file():
+                return folder / name
+    raise SystemExit(f"expected protoc-gen-mypy_grpc beside the interpreter, found none: {_INSTALL}")
+
+
+def _protoc(vendor: Path, outputs: list[str], protos: list[Path]) -> None:
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTO}", f"-I{vendor}", *outputs]
+    done = subprocess.run([*command, *(path.as_posix() for path in protos)], check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+
+
+def _move(path: Path) -> bytes:
+    text = _IMPORT.sub(f"from {PACKAGE}.rota.", path.read_text())
+    if left := _UNMOVED.search(text):
+        found = left.group().strip()
+        raise SystemExit(f"{path.name}: expected no import of the server's package, found {found!r}")
+    return text.encode()
+
+
+def _present(folder: Path) -> Files:
+    paths = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(folder): path.read_bytes() for path in paths}
+
+
+def stale(folder: Path, fresh: Files) -> list[Path]:
+    """Paths under `folder` that differ from `fresh`, sorted."""
+    present = _present(folder)
+    return sorted(path for path in present.keys() | fresh.keys() if present.get(path) != fresh.get(path))
+
+
+def _write(folder: Path, fresh: Files) -> None:
+    # Unchanged files keep their time, so that nothing is rebuilt for them.
+    for path in stale(folder, fresh):
+        target = folder / path
+        if path in fresh:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(fresh[path])
+        else:
+            target.unlink()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Generates the Python stubs from the contract.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and list stale files")
+    check = parser.parse_args().check
+    google = vendored()
+    with tempfile.TemporaryDirectory() as folder:
+        _write(Path(folder), google)
+        generated = stubs(Path(folder))
+    outputs = ((VENDOR, google), (STUBS, generated))
+    if not check:
+        for target, fresh in outputs:
+            _write(target, fresh)
+        return 0
+    paths = [(target / path).relative_to(ROOT) for target, fresh in outputs for path in stale(target, fresh)]
+    for path in paths:
+        print(f"stale: {path.as_posix()}")
+    if paths:
+        print("Run `python scripts/gen.py` and commit the result.", file=sys.stderr)
+    return 1 if paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Time, waiting, ids and chance: the only place that asks the machine for them.
+
+Everything that decides by time takes a `Clock`, so that tests and the simulation drive it. A coordinator's wall clock
+decides nothing: `DatabaseClock` follows the database's clock, which is the one that counts.
+"""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+from rota.domain.ids import uuid7
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """What a program may ask of time and chance."""
+
+    @property
+    def rng(self) -> random.Random: ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow; for spans."""
+
+    def utc(self) -> datetime:
+        """The wall clock, aware. For logs and ids; never to decide what is due."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits; 0 or less gives other tasks a turn."""
+
+    def new_id(self) -> str:
+        """A fresh UUIDv7 in text form."""
+
+
+class SystemClock:
+    """The machine's own."""
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._rng = rng or random.Random()
+
+    @property
+    def rng(self) -> random.Random:
+        return self._rng
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def utc(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.0))
+
+    def new_id(self) -> str:
+        return uuid7(time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10), "big"))
+
+
+class DatabaseClock:
+    """The database's clock between two looks at it, counted on the monotonic clock.
+
+    The estimate never runs ahead of the database by more than its drift since the last look, because a reading is
+    dated to the moment its answer arrived. So nothing is offered before it is due.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset_s: float | None = None
+
+    def observe(self, database_now: datetime) -> None:
+        """Takes a reading that has just arrived."""
+        self._offset_s = database_now.timestamp() - self._clock.monotonic()
+
+    @property
+    def known(self) -> bool:
+        return self._offset_s is not None
+
+    def now(self) -> float:
+        """Seconds since 1970 by the database's clock. Before the first reading: the wall clock."""
+        if self._offset_s is None:
+            return self._clock.utc().timestamp()
+        return self._clock.monotonic() + self._offset_s
+
+    def datetime(self) -> datetime:
+        return datetime.fromtimestamp(self.now(), UTC)
+
+    def skew_s(self) -> float:
+        """How far this machine's wall clock is ahead of the database's, in seconds."""
+        return self._clock.utc().timestamp() - self.now()
+
+
+async def wait_for_event(event: asyncio.Event, timeout_s: float, clock: Clock) -> bool:
+    """Waits until the event is set or the time is over; True when it was set. Clears nothing."""
+    if event.is_set():
+        return True
+    waiter = asyncio.ensure_future(event.wait())
+    timer = asyncio.ensure_future(clock.sleep(timeout_s))
+    try:
+        await asyncio.wait({waiter, timer}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (waiter, timer):
+            task.cancel()
+    return event.is_set()
+
+
+async def within(timeout_s: float, work: Awaitable[T], clock: Clock, on_timeout: Callable[[], None]) -> T:
+    """Runs `work` with a deadline that holds even where cancelling it would hang.
+
+    A query on a black-holed connection answers its cancellation only after ten seconds; so at the deadline the work
+    is left behind, `on_timeout` closes what it hangs on, and TimeoutError is raised.
+    """
+    task = asyncio.ensure_future(work)
+    timer = asyncio.ensure_future(clock.sleep(timeout_s))
+    try:
+        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+    if task.done():
+        return task.result()
+    on_timeout()
+    task.cancel()
+    task.add_done_callback(lambda t: t.cancelled() or t.exception())
+    raise TimeoutError(f"no answer within {timeout_s:g} s")

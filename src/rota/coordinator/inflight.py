@@ -1,0 +1,88 @@
+"""The leases of owned shards, as this coordinator knows them."""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
+
+
+@dataclass(slots=True)
+class Flight:
+    """One lease. `run_deadline` is on the monotonic clock; `proven`: the worker has said that it holds it."""
+
+    tenant_id: TenantId
+    job_id: JobId
+    shard: ShardNo
+    fence: Fence
+    session_id: SessionId
+    run_deadline: float
+    proven: bool
+
+
+class InFlight:
+    def __init__(self) -> None:
+        self._by_job: dict[JobId, Flight] = {}
+        self._by_session: dict[SessionId, dict[JobId, Flight]] = {}
+        self._deadlines: list[tuple[float, JobId, Fence]] = []
+
+    def __len__(self) -> int:
+        return len(self._by_job)
+
+    def __contains__(self, job: JobId) -> bool:
+        return job in self._by_job
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(self._by_job.values())
+
+    def get(self, job: JobId) -> Flight | None:
+        return self._by_job.get(job)
+
+    def add(self, flight: Flight) -> None:
+        """Takes a lease; a newer fence of the same job replaces an older one."""
+        known = self._by_job.get(flight.job_id)
+        if known is not None:
+            if known.fence >= flight.fence:
+                return
+            self.remove(known.job_id, known.fence)
+        self._by_job[flight.job_id] = flight
+        self._by_session.setdefault(flight.session_id, {})[flight.job_id] = flight
+        heapq.heappush(self._deadlines, (flight.run_deadline, flight.job_id, flight.fence))
+
+    def remove(self, job: JobId, fence: Fence) -> None:
+        flight = self._by_job.get(job)
+        if flight is None or flight.fence != fence:
+            return
+        del self._by_job[job]
+        held = self._by_session[flight.session_id]
+        del held[job]
+        if not held:
+            del self._by_session[flight.session_id]
+        if len(self._deadlines) > 1_000 and len(self._deadlines) > 2 * len(self._by_job):
+            self._deadlines = [(f.run_deadline, f.job_id, f.fence) for f in self._by_job.values()]
+            heapq.heapify(self._deadlines)
+
+    def of(self, session: SessionId) -> list[Flight]:
+        return list(self._by_session.get(session, {}).values())
+
+    def sessions(self) -> Iterable[SessionId]:
+        return self._by_session.keys()
+
+    def overrun(self, now: float) -> list[Flight]:
+        """Takes the leases whose run timeout has passed off the clock; they stay in flight until they are ended."""
+        found = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, job, fence = heapq.heappop(self._deadlines)
+            flight = self._by_job.get(job)
+            if flight is not None and flight.fence == fence:
+                found.append(flight)
+        return found
+
+    def watch_again(self, flights: Iterable[Flight]) -> None:
+        """Puts leases back on the clock whose end could not be written."""
+        for flight in flights:
+            heapq.heappush(self._deadlines, (flight.run_deadline, flight.job_id, flight.fence))
+
+    def forget_shards(self, shards: frozenset[ShardNo]) -> None:
+        for flight in [f for f in self._by_job.values() if f.shard in shards]:
+            self.remove(flight.job_id, flight.fence)

@@ -1,0 +1,31 @@
+"""Keeps history within its bounds: makes day partitions ahead, drops old ones, forgets old request_ids."""
+
+import logging
+
+from rota.clock import Clock
+from rota.coordinator.loop import Loop
+from rota.domain import limits
+from rota.store.port import HistoryStore
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 600.0
+DAYS_AHEAD = 7
+BITE = 5_000
+
+
+class Janitor(Loop):
+    name = "janitor"
+
+    def __init__(self, history: HistoryStore, clock: Clock, *, history_s: float) -> None:
+        super().__init__(clock)
+        self._history = history
+        self._history_s = max(history_s, limits.REQUEST_LIFE_S)
+
+    async def step(self) -> float:
+        for name in await self._history.make_partitions(DAYS_AHEAD):
+            log.debug("made partition %s", name)
+        for name in await self._history.drop_partitions(self._history_s):
+            log.info("dropped partition %s: older than the history kept", name)
+        forgotten = await self._history.delete_requests(limits.REQUEST_LIFE_S, BITE)
+        return 1.0 if forgotten >= BITE else EVERY_S

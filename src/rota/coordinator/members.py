@@ -1,0 +1,161 @@
+"""The sessions that talk to this coordinator, and what is on its way to them.
+
+A unary Lease answer has no acknowledgement, so each answer is kept as a *delivery* until the worker proves its receipt:
+by naming its batch in the next Lease, by an inventory, or by asking again with the same request_id. What stays
+unproven is given back; the attempt does not count.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rota.domain import limits
+from rota.domain.fairness import Wants
+from rota.domain.ids import Fence, JobId, SessionId
+from rota.domain.model import DirectiveKind, Grant, Session, SessionState
+
+
+@dataclass(slots=True)
+class Delivery:
+    """The grants of one Lease answer. `sent_at` is monotonic."""
+
+    batch: int
+    poller: int
+    request_id: str
+    grants: list[Grant]
+    sent_at: float
+    proven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A request to a worker, repeated until acknowledged. `id` 0 needs no acknowledgement."""
+
+    id: int
+    kind: DirectiveKind
+    job: JobId | None = None
+    fence: Fence | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a worker says it holds: leases, and for each poller the last batch received."""
+
+    leases: frozenset[tuple[JobId, Fence]]
+    batches: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class Member:
+    """One session as this coordinator sees it."""
+
+    session: Session
+    tenant: str
+    next_batch: Iterator[int]
+    deliveries: list[Delivery] = field(default_factory=list)
+    directives: dict[int, Directive] = field(default_factory=dict)
+    push: Callable[[Directive], None] | None = None
+    """Sends a directive over the open stream, if there is one."""
+    draining: bool = False
+    last_poll_at: float = 0.0
+    last_beat_at: float = 0.0
+    free_slots: int = 0
+
+    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def id(self) -> SessionId:
+        return self.session.id
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(self.session.tenant_id, self.session.queues, frozenset(self.session.types))
+
+    def direct(
+        self, kind: DirectiveKind, job: JobId | None = None, fence: Fence | None = None, reason: str = ""
+    ) -> None:
+        """Asks the worker for something, now if its stream is open, and with every beat until it acknowledges."""
+        for known in self.directives.values():
+            if (known.kind, known.job, known.fence) == (kind, job, fence):
+                return
+        if len(self.directives) >= limits.DIRECTIVES_MAX:
+            self.directives.clear()
+            kind, job, fence, reason = DirectiveKind.RESYNC, None, None, "too many directives are unanswered"
+        directive = Directive(next(self._ids), kind, job, fence, reason)
+        self.directives[directive.id] = directive
+        if self.push is not None:
+            self.push(directive)
+
+    def acknowledge(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            self.directives.pop(id, None)
+
+    def deliver(self, poller: int, request_id: str, grants: list[Grant], now: float) -> Delivery:
+        delivery = Delivery(next(self.next_batch), poller, request_id, grants, now)
+        self.deliveries.append(delivery)
+        return delivery
+
+    def replay(self, poller: int, request_id: str, now: float) -> Delivery | None:
+        """The delivery that answered this very call before: asking again proves nothing, but gets it again."""
+        for delivery in self.deliveries:
+            if delivery.poller == poller and delivery.request_id == request_id:
+                if now - delivery.sent_at > limits.LEASE_REPLAY_S:
+                    return None
+                delivery.sent_at = now
+                return delivery
+        return None
+
+    def acknowledge_batch(self, poller: int, ack_batch: int) -> list[Delivery]:
+        """A fresh call of a poller: the batch it names arrived; its other unproven ones did not and are given back."""
+        lost = [d for d in self.deliveries if d.poller == poller and not d.proven and d.batch != ack_batch]
+        self.deliveries = [d for d in self.deliveries if d.poller != poller]
+        return lost
+
+    def take_inventory(self, inventory: Inventory) -> None:
+        """Marks as proven what the worker has received by its own word."""
+        for delivery in self.deliveries:
+            if inventory.batches.get(delivery.poller, 0) >= delivery.batch:
+                delivery.proven = True
+
+    def undelivered(self, now: float, delivery_ttl_s: float) -> list[Delivery]:
+        """Takes out the deliveries whose receipt was not proven in time, and forgets those that are settled."""
+        late = [d for d in self.deliveries if not d.proven and now - d.sent_at >= delivery_ttl_s]
+        gone = {id(d) for d in late}
+        self.deliveries = [
+            d
+            for d in self.deliveries
+            if id(d) not in gone and not (d.proven and now - d.sent_at > limits.LEASE_REPLAY_S)
+        ]
+        return late
+
+    @property
+    def active(self) -> bool:
+        return self.session.state is SessionState.ACTIVE and not self.draining
+
+
+class Members:
+    """The sessions known here, by id."""
+
+    def __init__(self) -> None:
+        self._members: dict[SessionId, Member] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(list(self._members.values()))
+
+    def get(self, session: SessionId) -> Member | None:
+        return self._members.get(session)
+
+    def add(self, session: Session, tenant: str, first_batch: int) -> Member:
+        """Batches count from the database's clock, so that they grow across coordinators too."""
+        known = self._members.get(session.id)
+        if known is None:
+            known = self._members[session.id] = Member(session, tenant, itertools.count(first_batch))
+            known.draining = session.state is SessionState.DRAINING
+        return known
+
+    def remove(self, session: SessionId) -> Member | None:
+        return self._members.pop(session, None)

@@ -1,0 +1,156 @@
+"""All that a coordinator keeps in memory about due work: derived from rows, and thrown away without loss.
+
+It hears of every commit through `Notices`, and of everything else through the poller, which reads the rows again
+and again. Timers hold what is due within the lookahead; at its time a job moves to the ready queue and wakes the
+dispatcher.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+
+from rota.clock import Clock, DatabaseClock
+from rota.coordinator.inflight import Flight, InFlight
+from rota.coordinator.members import Members
+from rota.domain import limits
+from rota.domain.fairness import Entry, Position, ReadyQueue
+from rota.domain.ids import Fence, JobId, SessionId, ShardNo
+from rota.domain.model import DirectiveKind, ShardTerm
+
+TIMERS_MAX = 200_000
+TICK_S = 1.0
+"""The timer looks at the clock at least this often, so that a corrected clock is followed."""
+
+
+class Memory:
+    """Implements `service.notices.Notices`."""
+
+    def __init__(self, clock: Clock, database_clock: DatabaseClock) -> None:
+        self._clock = clock
+        self._database_clock = database_clock
+        self.terms: dict[ShardNo, ShardTerm] = {}
+        self.ready = ReadyQueue()
+        self.in_flight = InFlight()
+        self.members = Members()
+        self.claiming: set[JobId] = set()
+        """Jobs whose claim is on its way."""
+        self.on_ready: Callable[[], None] = lambda: None
+        self.on_rewind: Callable[[ShardNo, Position], None] = lambda shard, position: None
+        self._timers: list[tuple[int, str, Entry]] = []
+        self._timed: set[str] = set()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self._finish_waiters: dict[JobId, set[asyncio.Event]] = {}
+
+    @property
+    def timers(self) -> int:
+        return len(self._timers)
+
+    def accept(self, entries: Iterable[Entry]) -> int:
+        """Takes waiting jobs of owned shards; what lies beyond the lookahead is left to the poller. How many were
+        new."""
+        now_us = int(self._database_clock.now() * 1e6)
+        horizon_us = now_us + int((limits.LOOKAHEAD_S + 1.0) * 1e6)
+        new = 0
+        ready = False
+        for entry in entries:
+            if entry.shard not in self.terms or entry.id in self.claiming or entry.due_us > horizon_us:
+                continue
+            if entry.id in self.ready or entry.id in self._timed:
+                continue
+            if entry.due_us <= now_us:
+                ready |= self.ready.push(entry)
+                new += 1
+            elif len(self._timers) < TIMERS_MAX:
+                heapq.heappush(self._timers, (entry.due_us, entry.id, entry))
+                self._timed.add(entry.id)
+                new += 1
+            else:
+                self.on_rewind(entry.shard, entry.position)
+        self._arm()
+        if ready:
+            self.on_ready()
+        return new
+
+    def adopt(self, flight: Flight) -> None:
+        """Takes a lease that was found in the rows."""
+        if flight.shard in self.terms:
+            self.in_flight.add(flight)
+
+    def release_due(self) -> int:
+        """Moves timers that are due to the ready queue; how many."""
+        now_us = int(self._database_clock.now() * 1e6)
+        moved = 0
+        while self._timers and self._timers[0][0] <= now_us:
+            _, id, entry = heapq.heappop(self._timers)
+            self._timed.discard(id)
+            if entry.shard in self.terms:
+                self.ready.push(entry)
+                moved += 1
+        return moved
+
+    def forget_shards(self, shards: frozenset[ShardNo]) -> None:
+        """Drops everything about shards that are no longer owned."""
+        for shard in shards:
+            self.terms.pop(shard, None)
+        self.ready.forget_shards(shards)
+        self.in_flight.forget_shards(shards)
+        self._timers = [item for item in self._timers if item[2].shard not in shards]
+        heapq.heapify(self._timers)
+        self._timed = {item[1] for item in self._timers}
+
+    def close(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def finish_waiter(self, job: JobId) -> asyncio.Event:
+        """An event that is set when the job becomes terminal through this coordinator."""
+        event = asyncio.Event()
+        self._finish_waiters.setdefault(job, set()).add(event)
+        return event
+
+    def drop_finish_waiter(self, job: JobId, event: asyncio.Event) -> None:
+        waiters = self._finish_waiters.get(job)
+        if waiters is not None:
+            waiters.discard(event)
+            if not waiters:
+                del self._finish_waiters[job]
+
+    def jobs_waiting(self, entries: Sequence[Entry]) -> None:
+        self.accept(entries)
+
+    def lease_ended(self, job: JobId, fence: Fence) -> None:
+        self.in_flight.remove(job, fence)
+
+    def cancel_requested(self, session: SessionId, job: JobId, fence: Fence, reason: str) -> None:
+        self._direct(session, DirectiveKind.CANCEL, job, fence, reason)
+
+    def lease_revoked(self, session: SessionId, job: JobId, fence: Fence) -> None:
+        self._direct(session, DirectiveKind.LOST, job, fence, "")
+
+    def job_finished(self, job: JobId) -> None:
+        for event in self._finish_waiters.get(job, ()):
+            event.set()
+
+    def _direct(self, session: SessionId, kind: DirectiveKind, job: JobId, fence: Fence, reason: str) -> None:
+        member = self.members.get(session)
+        if member is not None:
+            member.direct(kind, job, fence, reason)
+
+    def _arm(self) -> None:
+        if not self._timers:
+            return
+        due = self._timers[0][0] / 1e6
+        if self._alarm is not None and self._alarm_at <= due and not self._alarm.cancelled():
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        wait_s = min(max(due - self._database_clock.now(), 0.0), TICK_S)
+        self._alarm_at = due
+        self._alarm = asyncio.get_running_loop().call_later(wait_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self.release_due():
+            self.on_ready()
+        self._arm()

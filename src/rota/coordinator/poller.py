@@ -1,0 +1,208 @@
+"""Reads the due ranges of owned shards into memory.
+
+Two cursors a shard. The *ahead* cursor moves forward only, up to the lookahead, as fast as pages are full. The *rescan*
+cursor goes round behind it, a page at a time, from the shard's watermark: it finds what memory was never told of, such
+as jobs that other coordinators created, inserts that committed behind the ahead cursor, and leases of an owner before.
+"""
+
+from collections.abc import Callable, Sequence
+
+from rota.clock import Clock, DatabaseClock
+from rota.coordinator.inflight import Flight
+from rota.coordinator.loop import Loop
+from rota.coordinator.memory import Memory
+from rota.domain import limits
+from rota.domain.fairness import FIRST, Entry, LaneKey, Position
+from rota.domain.ids import CoordinatorId, ShardNo
+from rota.domain.model import DirectiveKind, JobState, Outcome
+from rota.domain.transition import Ending
+from rota.service.completions import LostLease
+from rota.store.port import DueRow, LeaseStore, ShardStore
+
+TICK_S = 1.0
+RESCAN_S = 2.0
+PAGE_ROWS = 4_096
+"""Rows of one read over all shards."""
+WATERMARK_EVERY_S = 60.0
+WATERMARK_LAG_US = 60_000_000
+"""No watermark is younger than this, since a transaction that began before may still insert behind it."""
+
+_ZERO_ID = FIRST.id
+
+
+class Poller(Loop):
+    name = "poller"
+
+    def __init__(
+        self,
+        memory: Memory,
+        leases: LeaseStore,
+        shards: ShardStore,
+        coordinator: CoordinatorId,
+        clock: Clock,
+        database_clock: DatabaseClock,
+        *,
+        give_back: Callable[[Sequence[LostLease]], None],
+        expire: Callable[[Sequence[Entry]], None],
+    ) -> None:
+        super().__init__(clock)
+        self._memory = memory
+        self._leases = leases
+        self._shards = shards
+        self._coordinator = coordinator
+        self._database_clock = database_clock
+        self._give_back = give_back
+        self._expire = expire
+        self._ahead: dict[ShardNo, Position] = {}
+        self._rescan: dict[ShardNo, Position] = {}
+        self._watermarks: dict[ShardNo, int] = {}
+        self._stored_watermarks: dict[ShardNo, int] = {}
+        self._rescan_at = 0.0
+        self._watermarks_at = 0.0
+        self._adopted = 0
+        memory.on_rewind = self.rewind
+
+    def rewind(self, shard: ShardNo, position: Position) -> None:
+        """Something before the ahead cursor had no room in memory: read from there again."""
+        before = Position(position.due_us - 1, _ZERO_ID)
+        if before < self._ahead.get(shard, FIRST):
+            self._ahead[shard] = before
+
+    async def begin(self, shards: Sequence[ShardNo]) -> None:
+        """Starts on shards just acquired, from their watermarks."""
+        self._watermarks |= await self._shards.watermarks(shards)
+        for shard in shards:
+            self._ahead[shard] = self._start(shard)
+            self._rescan[shard] = self._start(shard)
+        self._stored_watermarks |= {s: self._watermarks[s] for s in shards if s in self._watermarks}
+        self.wake()
+
+    async def step(self) -> float:
+        owned = sorted(self._memory.terms)
+        if not owned:
+            return TICK_S
+        full = await self._read_ahead(owned)
+        await self._refill()
+        now = self.clock.monotonic()
+        if now >= self._rescan_at:
+            self._rescan_at = now + RESCAN_S
+            await self._read_again(owned)
+        if now >= self._watermarks_at:
+            self._watermarks_at = now + WATERMARK_EVERY_S
+            await self._note_watermarks()
+        return 0.0 if full else TICK_S
+
+    async def _read_ahead(self, owned: Sequence[ShardNo]) -> bool:
+        until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
+        page = max(PAGE_ROWS // len(owned), 1)
+        started = {shard: self._ahead.get(shard, FIRST) for shard in owned}
+        rows = await self._leases.read_due(list(started.items()), until_us, page)
+        read: dict[ShardNo, int] = {}
+        last: dict[ShardNo, Position] = {}
+        for row in rows:
+            read[row.entry.shard] = read.get(row.entry.shard, 0) + 1
+            last[row.entry.shard] = row.entry.position
+        for shard in owned:
+            if self._ahead.get(shard, FIRST) != started[shard]:
+                continue
+            if read.get(shard, 0) >= page:
+                self._ahead[shard] = last[shard]
+            else:
+                self._ahead[shard] = max(started[shard], Position(until_us, _ZERO_ID))
+        self._take(rows)
+        return any(count >= page for count in read.values())
+
+    async def _read_again(self, owned: Sequence[ShardNo]) -> None:
+        page = max(PAGE_ROWS // len(owned), 1)
+        after = {shard: self._rescan.get(shard, self._start(shard)) for shard in owned}
+        until_us = max(self._ahead[shard].due_us for shard in owned)
+        rows = await self._leases.read_due(list(after.items()), until_us, page)
+        read: dict[ShardNo, list[DueRow]] = {}
+        for row in rows:
+            read.setdefault(row.entry.shard, []).append(row)
+        oldest_us = int(self._database_clock.now() * 1e6) - WATERMARK_LAG_US
+        for shard in owned:
+            found = read.get(shard, [])
+            if after[shard] == self._start(shard):
+                first_us = found[0].entry.due_us - 1 if found else oldest_us
+                self._watermarks[shard] = max(self._watermarks.get(shard, FIRST.due_us), min(first_us, oldest_us))
+            self._rescan[shard] = found[-1].entry.position if len(found) >= page else self._start(shard)
+        self._take(rows)
+
+    async def _refill(self) -> None:
+        until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
+        for lane, left_out in self._memory.ready.refillable():
+            await self._refill_lane(lane, left_out, until_us)
+
+    async def _refill_lane(self, lane: LaneKey, left_out: dict[ShardNo, Position], until_us: int) -> None:
+        # The first job left out is to be read itself, so the read starts just before it.
+        after = [(s, Position(p.due_us - 1, _ZERO_ID)) for s, p in left_out.items() if s in self._memory.terms]
+        page = max(PAGE_ROWS // max(len(after), 1), 1)
+        try:
+            while after:
+                rows = await self._leases.read_due(after, until_us, page, lane)
+                self._take(rows)
+                read: dict[ShardNo, list[DueRow]] = {}
+                for row in rows:
+                    read.setdefault(row.entry.shard, []).append(row)
+                after = [(s, found[-1].entry.position) for s, found in read.items() if len(found) >= page]
+                if self._memory.ready.is_full(lane):
+                    break
+        finally:
+            # Whatever was not read, for want of room or because the store failed, stays left out.
+            for shard, position in after:
+                self._memory.ready.leave_out(lane, shard, position)
+
+    def _take(self, rows: Sequence[DueRow]) -> None:
+        now = self._database_clock.now()
+        waiting: list[Entry] = []
+        late: list[Entry] = []
+        lost: list[LostLease] = []
+        for row in rows:
+            entry = row.entry
+            if row.state in (JobState.SCHEDULED, JobState.RETRY_WAIT):
+                (late if entry.start_by is not None and entry.start_by <= now else waiting).append(entry)
+            elif row.session_id is None or not row.session_alive:
+                lost.append(LostLease(entry.tenant_id, entry.id, row.fence, Ending(Outcome.LEASE_LOST)))
+            elif entry.id not in self._memory.in_flight and entry.id not in self._memory.claiming:
+                self._adopt(row)
+        self._memory.accept(waiting)
+        if late:
+            self._expire(late)
+        if lost:
+            self._give_back(lost)
+
+    def _adopt(self, row: DueRow) -> None:
+        assert row.session_id is not None
+        left_s = row.run_timeout_s - (row.leased_for_s or 0.0)
+        self._memory.adopt(
+            Flight(
+                row.entry.tenant_id,
+                row.entry.id,
+                row.entry.shard,
+                row.fence,
+                row.session_id,
+                self.clock.monotonic() + max(left_s, 0.0),
+                proven=True,
+            )
+        )
+        member = self._memory.members.get(row.session_id)
+        if member is not None:
+            # Whether the worker got this lease is known only to the worker.
+            member.direct(DirectiveKind.RESYNC, reason="this coordinator took over a lease")
+            if row.state is JobState.CANCELLING:
+                member.direct(DirectiveKind.CANCEL, row.entry.id, row.fence)
+
+    async def _note_watermarks(self) -> None:
+        moved = {
+            shard: mark
+            for shard, mark in self._watermarks.items()
+            if shard in self._memory.terms
+            and mark - self._stored_watermarks.get(shard, FIRST.due_us) > WATERMARK_LAG_US
+        }
+        if moved:
+            await self._shards.set_watermarks(moved, self._coordinator)
+            self._stored_watermarks |= moved
+
+    def _start(self, shard: ShardNo) -> Position:
+        return Position(self._watermarks.get(shard, FIRST.due_us), _ZERO_ID)

@@ -1,0 +1,130 @@
+"""Ends what nobody will end: leases of dead sessions, of answers that never arrived, of handlers that run too long,
+and waiting jobs past their start_by.
+
+A reaper that could not run cannot tell a dead worker from one that it did not hear. So after every gap it first grants
+an amnesty: sessions that ran out meanwhile get another TTL.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from rota.clock import Clock, DatabaseClock
+from rota.coordinator.dispatcher import undelivered
+from rota.coordinator.inflight import Flight
+from rota.coordinator.loop import Loop
+from rota.coordinator.memory import Memory
+from rota.domain.fairness import Entry
+from rota.domain.ids import JobId, TenantId
+from rota.domain.model import DirectiveKind, Failure, Outcome
+from rota.domain.transition import Ending
+from rota.service.completions import Completions, LostLease
+from rota.service.sessions import Sessions
+from rota.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.5
+BATCH = 500
+ENDED_MAX = 200_000
+"""Leases that wait to be ended; the poller finds again what is over."""
+
+_EVER_S = 10 * 365 * 86_400.0
+
+
+class Reaper(Loop):
+    name = "reaper"
+
+    def __init__(
+        self,
+        memory: Memory,
+        completions: Completions,
+        sessions: Sessions,
+        clock: Clock,
+        database_clock: DatabaseClock,
+        metrics: Metrics,
+        *,
+        delivery_ttl_s: float,
+        alone: bool,
+    ) -> None:
+        super().__init__(clock)
+        self._memory = memory
+        self._completions = completions
+        self._sessions = sessions
+        self._database_clock = database_clock
+        self._metrics = metrics
+        self._delivery_ttl_s = delivery_ttl_s
+        self._silent_since: float | None = None if not alone else -_EVER_S
+        self._lost: dict[tuple[JobId, int], LostLease] = {}
+        self._late: dict[JobId, TenantId] = {}
+
+    def give_back(self, leases: Sequence[LostLease]) -> None:
+        """Takes leases to be ended, at once."""
+        if len(self._lost) < ENDED_MAX:
+            self._lost |= {(lease.job_id, lease.fence): lease for lease in leases}
+            self.wake()
+
+    def expire(self, entries: Sequence[Entry]) -> None:
+        """Takes waiting jobs past their start_by."""
+        self._late |= {entry.id: entry.tenant_id for entry in entries}
+        self.wake()
+
+    async def step(self) -> float:
+        now = self.clock.monotonic()
+        await self._sweep_sessions(now)
+        for member in self._memory.members:
+            late = member.undelivered(now, self._delivery_ttl_s)
+            if late:
+                self.give_back(undelivered(late))
+        overrun = self._memory.in_flight.overrun(now)
+        self.give_back([self._timed_out(flight) for flight in overrun])
+        self.expire(self._memory.ready.expired(self._database_clock.now()))
+        await self._end_leases()
+        await self._end_late()
+        return 0.0 if self._lost else TICK_S
+
+    async def _sweep_sessions(self, now: float) -> None:
+        silent_s = 0.0 if self._silent_since is None else now - self._silent_since
+        if silent_s > self._sessions.ttl_s / 3:
+            spared = await self._sessions.grant_amnesty(silent_s + self._sessions.ttl_s)
+            if spared:
+                log.info("%d sessions could not be heard for %.1f s and get another term", spared, silent_s)
+        for session in await self._sessions.expire():
+            log.info("session %s is dead: no beat for its TTL", session)
+            member = self._memory.members.remove(session)
+            if member is not None:
+                member.draining = True
+            self.give_back([_lost(flight) for flight in self._memory.in_flight.of(session)])
+        self._silent_since = now
+
+    async def _end_leases(self) -> None:
+        batch = list(self._lost.values())[:BATCH]
+        if not batch:
+            return
+        ended = await self._completions.lose(batch)
+        for lease in batch:
+            self._lost.pop((lease.job_id, lease.fence), None)
+            self._memory.lease_ended(lease.job_id, lease.fence)
+            if lease.ending.outcome is Outcome.UNDELIVERED:
+                self._metrics.add("rota.leases.released_undelivered")
+        # Claims that came back empty are among them; a job that waits still goes back to the queue.
+        self._memory.accept(await self._completions.waiting([(x.tenant_id, x.job_id) for x in batch]))
+        if ended:
+            log.info("ended %d leases that nobody holds", ended)
+
+    async def _end_late(self) -> None:
+        batch = list(self._late.items())[:BATCH]
+        if batch:
+            await self._completions.expire([(tenant, job) for job, tenant in batch])
+            for job, _ in batch:
+                self._late.pop(job, None)
+
+    def _timed_out(self, flight: Flight) -> LostLease:
+        member = self._memory.members.get(flight.session_id)
+        if member is not None:
+            member.direct(DirectiveKind.LOST, flight.job_id, flight.fence, "the run timeout has passed")
+        failure = Failure("TimedOut", "the attempt ran longer than timeouts.run")
+        return LostLease(flight.tenant_id, flight.job_id, flight.fence, Ending(Outcome.TIMED_OUT, failure))
+
+
+def _lost(flight: Flight) -> LostLease:
+    return LostLease(flight.tenant_id, flight.job_id, flight.fence, Ending(Outcome.LEASE_LOST))

@@ -1,0 +1,75 @@
+"""Identities, and how they are derived.
+
+A job's id is a UUIDv7 in its text form. Its shard is a stable hash of tenant and id. A fence is an int64 with the
+shard's epoch in the high bits and a counter of the owner in the low bits: epochs grow at each change of owner, so a
+fence is never minted twice and grows for ever.
+"""
+
+import hashlib
+import re
+import uuid
+from typing import NewType
+
+from rota.domain import limits
+from rota.domain.errors import InvalidArgument
+
+JobId = NewType("JobId", str)
+SessionId = NewType("SessionId", str)
+TenantId = NewType("TenantId", int)
+CoordinatorId = NewType("CoordinatorId", str)
+ShardNo = NewType("ShardNo", int)
+Fence = NewType("Fence", int)
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def uuid7(unix_ms: int, random_80: int) -> str:
+    """A UUIDv7 (RFC 9562) in text form from milliseconds and 80 random bits."""
+    value = (unix_ms & 0xFFFFFFFFFFFF) << 80
+    value |= 0x7 << 76 | (random_80 >> 68 & 0xFFF) << 64
+    value |= 0x2 << 62 | (random_80 & 0x3FFFFFFFFFFFFFFF)
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def shard_of(tenant: TenantId, job: JobId) -> ShardNo:
+    """The shard that a job belongs to, the same on every coordinator of every version.
+
+    The id's last 62 bits are random, so their low bits spread evenly; the tenant shifts them.
+    """
+    return ShardNo((int(job[-6:], 16) + tenant * 40_503) % limits.SHARD_COUNT)
+
+
+def mint_fence(epoch: int, counter: int) -> Fence:
+    """The `counter`-th fence of an epoch. Callers give the shard back before the counter is used up."""
+    return Fence(epoch << limits.FENCE_COUNTER_BITS | counter)
+
+
+def epoch_of(fence: Fence) -> int:
+    """The shard's epoch in which a fence was minted."""
+    return fence >> limits.FENCE_COUNTER_BITS
+
+
+def effect_key(tenant_name: str, job: JobId, generation: int) -> str:
+    """The default effect key of a one-time job: equal in all attempts, other in each generation."""
+    return f"{tenant_name}/{job}/{generation}"
+
+
+def parse_name(field: str, name: str, collection: str) -> str:
+    """The id in a resource name such as jobs/{uuid}; a bare id is taken too."""
+    text = name.removeprefix(collection + "/")
+    if _UUID.fullmatch(text):
+        return text
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise InvalidArgument.field(field, f"expected {collection}/{{id}} with a UUID, found {name[:80]!r}") from None
+
+
+def digest(*parts: bytes) -> bytes:
+    """A SHA-256 over length-prefixed parts: two different sequences never share a preimage."""
+    h = hashlib.sha256()
+    for part in parts:
+        h.update(len(part).to_bytes(8, "big"))
+        h.update(part)
+    return h.digest()

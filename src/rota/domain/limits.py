@@ -1,0 +1,104 @@
+"""Every limit of Rota, named once.
+
+Sizes are bytes, spans are seconds unless a name says otherwise. The public ones are stated in proto/ too.
+"""
+
+from typing import Final
+
+DAY_S: Final = 86_400.0
+
+PAYLOAD_BYTES_MAX: Final = 256 * 1024
+RESULT_BYTES_MAX: Final = 64 * 1024
+CONTENT_TYPE_BYTES_MAX: Final = 128
+HEADERS_MAX: Final = 32
+HEADERS_BYTES_MAX: Final = 8 * 1024
+LABELS_MAX: Final = 32
+LABELS_BYTES_MAX: Final = 4 * 1024
+MAP_KEY_BYTES_MAX: Final = 128
+REQUEST_ID_BYTES_MAX: Final = 128
+DEDUPE_KEY_BYTES_MAX: Final = 256
+EFFECT_KEY_BYTES_MAX: Final = 512
+CONCURRENCY_KEY_BYTES_MAX: Final = 128
+REASON_BYTES_MAX: Final = 1024
+TRACESTATE_BYTES_MAX: Final = 512
+NAME_BYTES_MAX: Final = 128
+"""Worker, SDK and build names."""
+
+FAILURE_TYPE_BYTES_MAX: Final = 256
+FAILURE_MESSAGE_BYTES_MAX: Final = 8 * 1024
+FAILURE_STACK_BYTES_MAX: Final = 32 * 1024
+EFFECT_RECEIPTS_MAX: Final = 16
+EFFECT_REFERENCE_BYTES_MAX: Final = 1024
+SPAWNED_JOBS_MAX: Final = 100
+
+PRIORITY_MAX: Final = 9
+PRIORITY_DEFAULT: Final = 4
+PRIORITY_STEP_S: Final = 30.0
+"""Waiting this long is worth one level of priority: ageing, and the bound of starvation (9 levels = 270 s)."""
+
+HORIZON_S: Final = 3_653 * DAY_S
+"""How far ahead a job may be due: ten years."""
+
+MAX_ATTEMPTS_MAX: Final = 1_000
+MAX_ATTEMPTS_DEFAULT: Final = 5
+BACKOFF_INITIAL_DEFAULT_S: Final = 1.0
+BACKOFF_MAX_DEFAULT_S: Final = 3_600.0
+BACKOFF_MAX_S: Final = DAY_S
+BACKOFF_MULTIPLIER_DEFAULT: Final = 2.0
+BACKOFF_MULTIPLIER_MAX: Final = 10.0
+NON_RETRYABLE_TYPES_MAX: Final = 32
+RETRY_AFTER_MAX_S: Final = 3_600.0
+RELEASE_DELAY_MAX_S: Final = 3_600.0
+UNCOUNTED_ATTEMPTS_MAX: Final = 20
+"""Undelivered and released attempts do not count, up to this many; the next one counts."""
+
+RUN_TIMEOUT_DEFAULT_S: Final = 3_600.0
+RUN_TIMEOUT_MAX_S: Final = 7 * DAY_S
+START_BY_MAX_S: Final = 366 * DAY_S
+TOTAL_TIMEOUT_MAX_S: Final = 366 * DAY_S
+DEDUPE_WINDOW_MAX_S: Final = 30 * DAY_S
+
+CREATE_BATCH_MAX: Final = 1_000
+COMPLETE_BATCH_MAX: Final = 500
+LEASE_BATCH_MAX: Final = 1_000
+CLAIM_BATCH_MAX: Final = 500
+"""Jobs of one transaction on the hot path: more would hold the event loop too long."""
+
+LEASE_ANSWER_BYTES_MAX: Final = 3_670_016
+"""3.5 MiB: an answer over a client's 4 MiB would fail there after the claim was committed."""
+
+LEASE_WAIT_MAX_S: Final = 50.0
+LEASE_WAIT_DEFAULT_S: Final = 10.0
+LEASE_DEADLINE_MARGIN_S: Final = 1.0
+"""A claim is not begun for a call with less than this left of its deadline."""
+
+LEASE_REPLAY_S: Final = 60.0
+JOB_WAIT_MAX_S: Final = 10.0
+POLLERS_MAX: Final = 64
+SLOTS_MAX: Final = 10_000
+SESSION_QUEUES_MAX: Final = 64
+SESSION_TYPES_MAX: Final = 512
+DIRECTIVES_MAX: Final = 10_000
+"""Directives kept for one session until it acknowledges them; more become one RESYNC."""
+
+PAGE_SIZE_DEFAULT: Final = 50
+PAGE_SIZE_MAX: Final = 1_000
+
+SHARD_COUNT: Final = 256
+REQUEST_LIFE_S: Final = 7 * DAY_S
+HISTORY_LIFE_S: Final = 14 * DAY_S
+
+LOOKAHEAD_S: Final = 10.0
+"""Jobs due within this span are read into memory."""
+
+READ_PAGE: Final = 1_000
+"""Rows of one shard that one read takes."""
+
+QUEUE_ENTRIES_MAX: Final = 20_000
+"""Jobs of one queue and type held in memory; what is over stays in the database until there is room."""
+
+REGION_EPOCH_STEP: Final = 1 << 20
+"""Added to every shard's epoch when a standby of another region is promoted, so that no fence regresses."""
+
+FENCE_COUNTER_BITS: Final = 32
+EPOCH_MAX: Final = (1 << 31) - 1

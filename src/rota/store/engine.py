@@ -1,0 +1,235 @@
+"""Connections to PostgreSQL, and what their failures mean.
+
+Two ways to the database:
+
+- `Lane`: a few dedicated connections in autocommit for the hot statements, one prepared statement a transaction, with
+  results in binary. No pool: handing a pooled connection out costs more than a small statement.
+- `Database.begin`: SQLAlchemy Core over a small pool for everything else.
+
+A write has three outcomes: done, refused, unknown. Losing the connection in the middle of a write raises
+`OutcomeUnknown`, never a plain failure, so that nobody takes it for one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from rota.clock import Clock, within
+from rota.domain.errors import InvalidArgument, OutcomeUnknown, RotaError, Unavailable
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Params = Mapping[str, object]
+Run = Callable[[str, Params], Awaitable[list[Row]]]
+"""Runs one statement in a transaction that is open."""
+
+CONNECT_TIMEOUT_S = 5
+STATEMENT_TIMEOUT_S = 30
+CLIENT_DEADLINE_S = 35.0
+"""When a connection says nothing at all for this long it is given up; the server's own timeout comes first."""
+
+RETRIES = 3
+RETRY_AFTER_S = 1.0
+
+_TRY_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
+_REFUSED = (
+    pg.QueryCanceled,
+    pg.LockNotAvailable,
+    pg.InsufficientResources,
+    pg.ReadOnlySqlTransaction,
+    pg.CannotConnectNow,
+)
+
+
+def parse_url(url: str) -> URL:
+    """Checks a database URL; the error names what is wrong and never shows the password."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise InvalidArgument.field(
+            "database_url", "expected postgresql://user:password@host:port/database, found something else"
+        ) from None
+    if parsed.get_backend_name() not in ("postgresql", "postgres"):
+        raise InvalidArgument.field(
+            "database_url",
+            f"expected the scheme postgresql://, found {parsed.drivername}://; Rota keeps everything in PostgreSQL",
+        )
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def conninfo(url: URL) -> str:
+    """The same URL as libpq reads it."""
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def translate(error: BaseException, *, write: bool) -> BaseException:
+    """What a driver's error means to callers: Unavailable, OutcomeUnknown, or the error itself."""
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        error = error.orig
+    if isinstance(error, _REFUSED):
+        return Unavailable(f"PostgreSQL refused for now ({_brief(error)}); try again", retry_after_s=RETRY_AFTER_S)
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | TimeoutError | PoolTimeout | OSError):
+        kind = OutcomeUnknown if write else Unavailable
+        return kind(
+            f"the connection to PostgreSQL was lost ({_brief(error)}); repeat the call with the same request_id",
+            retry_after_s=RETRY_AFTER_S,
+        )
+    return error
+
+
+class Lane:
+    """`size` dedicated connections that take turns. Each is opened when first needed, and again after it was lost."""
+
+    def __init__(self, name: str, url: URL, size: int, clock: Clock, on_connect: Callable[[], None]) -> None:
+        self._name = name
+        self._conninfo = conninfo(url)
+        self._clock = clock
+        self._on_connect = on_connect
+        self._idle: list[psycopg.AsyncConnection[Row] | None] = [None] * size
+        self._free = asyncio.Semaphore(size)
+        self.size = size
+
+    async def run(self, sql: str, params: Params, *, write: bool = True) -> list[Row]:
+        """One statement, one transaction. Call it only from tasks that no RPC can cancel."""
+
+        async def work(conn: psycopg.AsyncConnection[Row]) -> list[Row]:
+            cursor = conn.cursor(binary=True)
+            await cursor.execute(sql, params, prepare=True)
+            return await cursor.fetchall() if cursor.description else []
+
+        return await self._with_connection(work, write=write)
+
+    async def transact(self, work: Callable[[Run], Awaitable[T]]) -> T:
+        """Several statements in one transaction: `work` gets a function that runs one."""
+
+        async def inside(conn: psycopg.AsyncConnection[Row]) -> T:
+            async def run(sql: str, params: Params) -> list[Row]:
+                cursor = conn.cursor(binary=True)
+                await cursor.execute(sql, params)
+                return await cursor.fetchall() if cursor.description else []
+
+            async with conn.transaction():
+                return await work(run)
+
+        return await self._with_connection(inside, write=True)
+
+    async def close(self) -> None:
+        for conn in self._idle:
+            if conn is not None:
+                await conn.close()
+        self._idle = [None] * len(self._idle)
+
+    async def _with_connection(self, work: Callable[[psycopg.AsyncConnection[Row]], Awaitable[T]], *, write: bool) -> T:
+        async with self._free:
+            conn = self._idle.pop()
+            try:
+                for attempt in range(RETRIES):
+                    if conn is None or conn.closed:
+                        conn = await self._connect()
+                    try:
+                        return await within(CLIENT_DEADLINE_S, work(conn), self._clock, conn.pgconn.finish)
+                    except _TRY_AGAIN:
+                        if attempt == RETRIES - 1:
+                            raise
+                raise AssertionError("unreachable")
+            except RotaError:
+                raise
+            except Exception as error:
+                if conn is not None and (conn.broken or isinstance(error, pg.ReadOnlySqlTransaction)):
+                    with suppress(Exception):
+                        conn.pgconn.finish()
+                    conn = None
+                raise translate(error, write=write) from error
+            finally:
+                self._idle.append(conn)
+
+    async def _connect(self) -> psycopg.AsyncConnection[Row]:
+        try:
+            conn = await psycopg.AsyncConnection.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                application_name=f"rota {self._name}",
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+                tcp_user_timeout=20_000,
+            )
+            await conn.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'")
+        except psycopg.Error as error:
+            # Nothing was sent, so nothing can have happened.
+            raise Unavailable(
+                f"PostgreSQL cannot be reached ({_brief(error)}); is it running?", retry_after_s=RETRY_AFTER_S
+            ) from error
+        self._on_connect()
+        return conn
+
+
+class Database:
+    """All connections of one process."""
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        claims: int = 2,
+        writes: int = 4,
+        on_connect: Callable[[], None] = lambda: None,
+    ) -> None:
+        parsed = parse_url(url)
+        self._engine: AsyncEngine = create_async_engine(
+            parsed,
+            pool_size=4,
+            max_overflow=4,
+            pool_timeout=10,
+            pool_pre_ping=True,
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT_S,
+                "application_name": "rota",
+                "tcp_user_timeout": 20_000,
+                "prepare_threshold": None,
+            },
+        )
+        self.claims = Lane("claims", parsed, claims, clock, on_connect)
+        self.writes = Lane("writes", parsed, writes, clock, on_connect)
+        self.reads = Lane("reads", parsed, 1, clock, on_connect)
+        self.terms = Lane("terms", parsed, 1, clock, on_connect)
+        """Renewal of shard terms and session beats: never behind bulk work."""
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction of SQLAlchemy Core, committed at the end of the block."""
+        try:
+            async with self._engine.begin() as conn:
+                yield conn
+        except RotaError:
+            raise
+        except Exception as error:
+            raise translate(error, write=True) from error
+
+    async def close(self) -> None:
+        for lane in (self.claims, self.writes, self.reads, self.terms):
+            await lane.close()
+        await self._engine.dispose()
+
+
+def array(values: Sequence[object]) -> str:
+    """A PostgreSQL array literal of values that need no quoting: ids and numbers. None becomes NULL.
+
+    psycopg quotes a list element by element, at five times the cost.
+    """
+    return "{" + ",".join(["NULL" if v is None else str(v) for v in values]) + "}"
+
+
+def _brief(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

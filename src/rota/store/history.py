@@ -1,0 +1,113 @@
+"""Day partitions of what is over: made ahead, dropped when old, never deleted row by row.
+
+Rows of a day without a partition fall into a default one, so a coordinator that was away for weeks loses nothing; they
+stay there, and their day gets no partition of its own.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from rota.store.engine import Database, Run
+
+PARTITIONED = ("finished_jobs", "attempts")
+
+_TODAY = "SELECT (now() AT TIME ZONE 'UTC')::date"
+
+_PARTITIONS = """
+SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = %(parent)s::regclass
+"""
+
+_IN_DEFAULT = """
+SELECT EXISTS (SELECT FROM {parent}_other WHERE {column} >= %(start)s::date AND {column} < %(end)s::date)
+"""
+
+_DELETE_REQUESTS = """
+DELETE FROM requests WHERE (tenant_id, method, request_id) IN (
+    SELECT tenant_id, method, request_id FROM requests
+    WHERE created_at < now() - %(life_s)s::float8 * interval '1 second'
+    ORDER BY created_at LIMIT %(limit)s)
+RETURNING 1
+"""
+
+_DELETE_WINDOWS = """
+DELETE FROM dedupe_keys WHERE (tenant_id, key) IN (
+    SELECT tenant_id, key FROM dedupe_keys WHERE held_until < now() ORDER BY held_until LIMIT %(limit)s)
+RETURNING 1
+"""
+
+_DELETE_HOLDS = """
+DELETE FROM dedupe_keys WHERE (tenant_id, key) IN (
+    SELECT d.tenant_id, d.key FROM dedupe_keys d
+    WHERE d.held_until IS NULL AND NOT EXISTS (
+        SELECT FROM jobs j WHERE j.tenant_id = d.tenant_id AND j.id = d.job_id)
+    LIMIT %(limit)s)
+RETURNING 1
+"""
+
+_DELETE_SESSIONS = """
+DELETE FROM sessions WHERE id IN (
+    SELECT id FROM sessions WHERE closed_at < now() - %(life_s)s::float8 * interval '1 second' LIMIT %(limit)s)
+RETURNING 1
+"""
+
+_DAY = re.compile(r"_(\d{4})(\d{2})(\d{2})$")
+_COLUMN = {"finished_jobs": "finished_at", "attempts": "ended_at"}
+
+
+@dataclass(frozen=True, slots=True)
+class PgHistory:
+    """HistoryStore on PostgreSQL."""
+
+    db: Database
+
+    async def make_partitions(self, days_ahead: int) -> list[str]:
+        made = []
+        today: date = (await self.db.reads.run(_TODAY, {}, write=False))[0][0]
+        for parent in PARTITIONED:
+            present = {row[0] for row in await self.db.reads.run(_PARTITIONS, {"parent": parent}, write=False)}
+            for offset in range(days_ahead + 1):
+                day = today + timedelta(days=offset)
+                name = f"{parent}_{day:%Y%m%d}"
+                if name not in present and await self._make(parent, name, day):
+                    made.append(name)
+        return made
+
+    async def drop_partitions(self, older_than_s: float) -> list[str]:
+        dropped = []
+        today: date = (await self.db.reads.run(_TODAY, {}, write=False))[0][0]
+        oldest = today - timedelta(seconds=older_than_s)
+        for parent in PARTITIONED:
+            for (name,) in await self.db.reads.run(_PARTITIONS, {"parent": parent}, write=False):
+                found = _DAY.search(name)
+                if found and date(int(found[1]), int(found[2]), int(found[3])) < oldest:
+                    await self._ddl(f'DROP TABLE "{name}"')
+                    dropped.append(name)
+        return dropped
+
+    async def delete_requests(self, older_than_s: float, limit: int) -> int:
+        params = {"life_s": older_than_s, "limit": limit}
+        deleted = 0
+        for statement in (_DELETE_REQUESTS, _DELETE_WINDOWS, _DELETE_HOLDS, _DELETE_SESSIONS):
+            deleted += len(await self.db.reads.run(statement, params))
+        return deleted
+
+    async def _make(self, parent: str, name: str, day: date) -> bool:
+        bounds = {"start": day, "end": day + timedelta(days=1)}
+        in_default = _IN_DEFAULT.format(parent=parent, column=_COLUMN[parent])
+        if (await self.db.reads.run(in_default, bounds, write=False))[0][0]:
+            return False
+        await self._ddl(
+            f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF {parent} "
+            f"FOR VALUES FROM ('{bounds['start']} 00:00+00') TO ('{bounds['end']} 00:00+00')"
+        )
+        return True
+
+    async def _ddl(self, statement: str) -> None:
+        async def work(run: Run) -> None:
+            # Readers of the parent must never queue behind a partition that waits for its lock.
+            await run("SET LOCAL lock_timeout = '2s'", {})
+            await run(statement, {})
+
+        await self.db.reads.transact(work)

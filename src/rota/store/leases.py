@@ -1,0 +1,131 @@
+"""Reading due work and claiming it: the hot half of the store that gives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rota.domain.fairness import Entry, LaneKey, Position
+from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
+from rota.domain.model import Grant, JobState
+from rota.store.engine import Database, array
+from rota.store.port import Claim, DueRow
+
+# One range scan per shard, each with its own limit: a single scan with `shard = any(...)` reads and sorts the whole
+# backlog for every page. Rows that became due together share due_at, so the id takes part in the order.
+_READ_DUE = """
+SELECT j.tenant_id, j.id::text, j.shard, j.state, j.queue, j.type, j.priority,
+       (extract(epoch FROM j.due_at) * 1000000)::bigint,
+       octet_length(j.payload),
+       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END,
+       j.fence, j.session_id::text, extract(epoch FROM now() - j.leased_at)::float8, j.run_timeout_ms,
+       CASE WHEN j.state IN (3, 5) THEN EXISTS (
+           SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL AND s.expires_at > now())
+       END
+FROM unnest(%(shards)t::smallint[], %(dues)t::bigint[], %(ids)t::uuid[]) AS f (shard, due_us, id)
+CROSS JOIN LATERAL (
+    SELECT * FROM jobs j
+    WHERE j.shard = f.shard
+      AND (j.due_at, j.id) > (timestamptz 'epoch' + f.due_us * interval '1 microsecond', f.id)
+      AND j.due_at <= timestamptz 'epoch' + %(until)s::bigint * interval '1 microsecond'
+    ORDER BY j.due_at, j.id
+    LIMIT %(page)s::int
+) j
+"""
+
+# The same for one lane that had left jobs behind: other lanes' rows are passed over.
+_READ_LANE = _READ_DUE.replace(
+    "WHERE j.shard = f.shard\n",
+    "WHERE j.shard = f.shard AND j.tenant_id = %(tenant)s::int AND j.queue = %(queue)s::text "
+    "AND j.type = %(type)s::text\n",
+)
+
+# The state, the growing fence and the shard's epoch are each tested by the row itself, in one statement: whoever
+# commits first has the job, and an owner that lost its shard gets nothing.
+_CLAIM = """
+UPDATE jobs j
+SET state = 3, fence = c.fence, session_id = c.session_id, attempt = j.attempt + 1, leased_at = now()
+FROM unnest(%(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(sessions)t::uuid[])
+     AS c (tenant_id, id, fence, session_id)
+WHERE j.tenant_id = c.tenant_id AND j.id = c.id
+  AND j.state IN (1, 4) AND j.due_at <= now() AND j.fence < c.fence
+  AND (j.start_by IS NULL OR j.attempts_counted > 0 OR j.start_by > now())
+  AND EXISTS (SELECT FROM shards s
+              WHERE s.shard = j.shard AND s.owner = %(owner)t::uuid AND s.epoch = c.fence >> 32)
+RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.run_timeout_ms,
+          extract(epoch FROM j.deadline_at - now())::float8, j.payload, j.content_type, j.headers, j.effect_key,
+          j.due_at, j.traceparent, j.tracestate, j.generation
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgLeases:
+    """LeaseStore on PostgreSQL."""
+
+    db: Database
+
+    async def read_due(
+        self, after: Sequence[tuple[ShardNo, Position]], until_us: int, page: int, lane: LaneKey | None = None
+    ) -> list[DueRow]:
+        params: dict[str, Any] = {
+            "shards": array([shard for shard, _ in after]),
+            "dues": array([position.due_us for _, position in after]),
+            "ids": array([position.id for _, position in after]),
+            "until": until_us,
+            "page": page,
+        }
+        if lane is not None:
+            params |= {"tenant": lane.tenant_id, "queue": lane.queue, "type": lane.type}
+        rows = await self.db.reads.run(_READ_DUE if lane is None else _READ_LANE, params, write=False)
+        return [
+            DueRow(
+                Entry(TenantId(r[0]), JobId(r[1]), ShardNo(r[2]), r[4], r[5], r[6], r[7], r[8], r[9]),
+                JobState(r[3]),
+                Fence(r[10]),
+                None if r[11] is None else SessionId(r[11]),
+                r[12],
+                r[13] / 1000,
+                bool(r[14]),
+            )
+            for r in rows
+        ]
+
+    async def claim(self, claims: Sequence[Claim], owner: CoordinatorId) -> list[Grant]:
+        rows = await self.db.claims.run(
+            _CLAIM,
+            {
+                "tenants": array([c.entry.tenant_id for c in claims]),
+                "ids": array([c.entry.id for c in claims]),
+                "fences": array([c.fence for c in claims]),
+                "sessions": array([c.session_id for c in claims]),
+                "owner": owner,
+            },
+        )
+        by_fence = {(c.entry.id, c.fence): c for c in claims}
+        return [_grant(by_fence[r[0], r[1]], r) for r in rows]
+
+
+def _grant(claim: Claim, r: tuple[Any, ...]) -> Grant:
+    entry = claim.entry
+    return Grant(
+        tenant_id=entry.tenant_id,
+        job_id=entry.id,
+        shard=entry.shard,
+        fence=claim.fence,
+        session_id=claim.session_id,
+        attempt=r[2],
+        attempts_counted=r[3],
+        max_attempts=r[4],
+        type=entry.type,
+        queue=entry.queue,
+        priority=entry.priority,
+        payload=r[7],
+        content_type=r[8],
+        headers=r[9],
+        effect_key=r[10] or "",
+        generation=r[14],
+        run_timeout_s=r[5] / 1000,
+        deadline_s=r[6],
+        due_at=r[11],
+        traceparent=r[12] or "",
+        tracestate=r[13] or "",
+    )

@@ -1,0 +1,112 @@
+"""Who owns which shard, under which epoch.
+
+A coordinator renews one row, its own; its shards stay its own while that row lives. Every change of owner raises the
+epoch, and each claim tests owner and epoch in its own statement, so a coordinator that lost a shard can do no harm
+however late it notices.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.domain import limits
+from rota.domain.ids import CoordinatorId, ShardNo
+from rota.domain.model import ShardTerm
+from rota.store.engine import Database, Run, array
+
+# One address has one process: whoever listened there before is gone.
+_RETIRE = "DELETE FROM coordinators WHERE address = %(address)s AND id <> %(id)s::uuid"
+
+_REGISTER = """
+INSERT INTO coordinators (id, address, version, expires_at)
+VALUES (%(id)s::uuid, %(address)s, %(version)s, now() + %(term_s)s::float8 * interval '1 second')
+"""
+
+_OTHERS = "SELECT count(*) FROM coordinators WHERE id <> %(id)s::uuid AND expires_at > now()"
+
+_RENEW = """
+UPDATE coordinators SET expires_at = now() + %(term_s)s::float8 * interval '1 second'
+WHERE id = %(id)s::uuid AND expires_at > now()
+RETURNING now()
+"""
+
+_NOW = "SELECT now()"
+
+_ACQUIRE = """
+UPDATE shards s SET owner = %(id)s::uuid, epoch = s.epoch + 1
+FROM (
+    SELECT f.shard FROM shards f
+    WHERE f.owner IS NULL
+       OR NOT EXISTS (SELECT FROM coordinators c WHERE c.id = f.owner AND c.expires_at > now())
+    ORDER BY f.shard LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+) free
+WHERE s.shard = free.shard AND s.epoch < %(epoch_max)s
+  AND EXISTS (SELECT FROM coordinators c WHERE c.id = %(id)s::uuid AND c.expires_at > now())
+RETURNING s.shard, s.epoch
+"""
+
+_HELD = "SELECT shard, epoch FROM shards WHERE owner = %(id)s::uuid"
+
+_RELEASE = "UPDATE shards SET owner = NULL, epoch = epoch + 1 WHERE owner = %(id)s::uuid"
+
+_LEAVE = "DELETE FROM coordinators WHERE id = %(id)s::uuid"
+
+_SET_WATERMARKS = """
+UPDATE shards s SET watermark = timestamptz 'epoch' + w.due_us * interval '1 microsecond'
+FROM unnest(%(shards)t::smallint[], %(dues)t::bigint[]) AS w (shard, due_us)
+WHERE s.shard = w.shard AND s.owner = %(id)s::uuid
+"""
+
+_WATERMARKS = """
+SELECT shard, (extract(epoch FROM watermark) * 1000000)::bigint FROM shards
+WHERE shard = ANY (%(shards)t::smallint[]) AND watermark IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgShards:
+    """ShardStore on PostgreSQL."""
+
+    db: Database
+
+    async def register(self, coordinator: CoordinatorId, address: str, version: str, term_s: float) -> bool:
+        async def work(run: Run) -> bool:
+            me = {"id": coordinator}
+            await run(_RETIRE, me | {"address": address})
+            await run(_REGISTER, me | {"address": address, "version": version, "term_s": term_s})
+            return bool((await run(_OTHERS, me))[0][0] == 0)
+
+        return await self.db.terms.transact(work)
+
+    async def renew(self, coordinator: CoordinatorId, term_s: float) -> tuple[bool, datetime]:
+        rows = await self.db.terms.run(_RENEW, {"id": coordinator, "term_s": term_s})
+        if rows:
+            return True, rows[0][0]
+        return False, (await self.db.terms.run(_NOW, {}, write=False))[0][0]
+
+    async def acquire(self, coordinator: CoordinatorId, limit: int) -> list[ShardTerm]:
+        params = {"id": coordinator, "limit": limit, "epoch_max": limits.EPOCH_MAX}
+        rows = await self.db.terms.run(_ACQUIRE, params)
+        return [ShardTerm(ShardNo(shard), epoch, coordinator) for shard, epoch in rows]
+
+    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]:
+        rows = await self.db.terms.run(_HELD, {"id": coordinator}, write=False)
+        return [ShardTerm(ShardNo(shard), epoch, coordinator) for shard, epoch in rows]
+
+    async def release(self, coordinator: CoordinatorId) -> None:
+        async def work(run: Run) -> None:
+            await run(_RELEASE, {"id": coordinator})
+            await run(_LEAVE, {"id": coordinator})
+
+        await self.db.terms.transact(work)
+
+    async def set_watermarks(self, marks: Mapping[ShardNo, int], coordinator: CoordinatorId) -> None:
+        shards = sorted(marks)
+        await self.db.terms.run(
+            _SET_WATERMARKS,
+            {"shards": array(shards), "dues": array([marks[s] for s in shards]), "id": coordinator},
+        )
+
+    async def watermarks(self, shards: Sequence[ShardNo]) -> dict[ShardNo, int]:
+        rows = await self.db.terms.run(_WATERMARKS, {"shards": array(shards)}, write=False)
+        return {ShardNo(shard): due_us for shard, due_us in rows}
