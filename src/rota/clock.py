@@ -8,13 +8,10 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from rota.domain.ids import uuid7
-
-T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -104,23 +101,3 @@ async def wait_for_event(event: asyncio.Event, timeout_s: float, clock: Clock) -
         for task in (waiter, timer):
             task.cancel()
     return event.is_set()
-
-
-async def within(timeout_s: float, work: Awaitable[T], clock: Clock, on_timeout: Callable[[], None]) -> T:
-    """Runs `work` with a deadline that holds even where cancelling it would hang.
-
-    A query on a black-holed connection answers its cancellation only after ten seconds; so at the deadline the work
-    is left behind, `on_timeout` closes what it hangs on, and TimeoutError is raised.
-    """
-    task = asyncio.ensure_future(work)
-    timer = asyncio.ensure_future(clock.sleep(timeout_s))
-    try:
-        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        timer.cancel()
-    if task.done():
-        return task.result()
-    on_timeout()
-    task.cancel()
-    task.add_done_callback(lambda t: t.cancelled() or t.exception())
-    raise TimeoutError(f"no answer within {timeout_s:g} s")

@@ -91,7 +91,6 @@ class Otlp:
         url, insecure = target(endpoint)
         self._url = url
         self._clock = clock
-        self._closed = False
         resource = Resource.create(
             {"service.name": service_name, "service.instance.id": instance_id, "service.version": version}
         )
@@ -126,9 +125,6 @@ class Otlp:
 
     def shutdown(self, timeout_s: float) -> None:
         """Sends what is queued, for at most `timeout_s`; what a collector has not taken by then is dropped."""
-        if self._closed:
-            return
-        self._closed = True
         logging.getLogger().removeHandler(self._handler)
         hush_exporter()
         deadline = self._clock.monotonic() + timeout_s
@@ -162,8 +158,9 @@ def target(endpoint: str) -> tuple[str, bool]:
         raise InvalidArgument.field(
             "otlp_endpoint", f"{expected}; found a user or password: send headers by OTEL_EXPORTER_OTLP_HEADERS"
         )
+    shown = endpoint.partition("?")[0][:80]  # a query may hold a token
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-        raise InvalidArgument.field("otlp_endpoint", f"{expected}; found {endpoint[:80]!r}")
+        raise InvalidArgument.field("otlp_endpoint", f"{expected}; found {shown!r}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port}", parts.scheme == "http"
 

@@ -46,6 +46,7 @@ class Traces:
         self._tracer = tracer
         self._ratio = ratio
         self._rng = rng
+        self._failed = False
 
     def create(self, *, parent: str, state: str, job_id: str, type: str, queue: str, tenant: str) -> tuple[str, str]:
         """The traceparent and tracestate that a new job keeps.
@@ -134,8 +135,9 @@ class Traces:
     ) -> None:
         """An attempt ended. `parent` is the context of the worker's result, or the job's when the server ended it.
 
-        `outcome` and `state` (the job's, afterwards) are the names of their enums, in either case; a job that ended
-        without an attempt has no outcome.
+        `outcome` and `state` (the job's afterwards, or the reason of a refusal) are names of their enums, in either
+        case; a job that ended without an attempt has no outcome. What is empty is left out. The span is an error when
+        `error_type` says so, the attempt failed or was lost, or the job is dead or expired.
         """
         if len(parent) < _LENGTH or parent[_FLAG_AT] not in _SAMPLED:
             return
@@ -143,25 +145,24 @@ class Traces:
         if ran is None:
             return
         outcome, state = outcome.lower(), state.lower()
-        attributes: dict[str, str | int] = {
+        error = error_type
+        if not error and (outcome in _ERROR_OUTCOMES or state in _ERROR_STATES):
+            error = outcome or state
+        attributes: dict[str, str | int | None] = {
             names.SYSTEM: names.SYSTEM_ROTA,
             names.OPERATION_TYPE: "settle",
             names.OPERATION_NAME: "complete",
             names.JOB_ID: job_id,
             names.JOB_TYPE: type,
+            names.ATTEMPT: attempt,
             names.FENCE: fence,
+            names.OUTCOME: outcome,
             names.JOB_STATE: state,
+            names.DUPLICATE: duplicate or None,
+            names.ERROR_TYPE: error,
         }
-        if outcome:
-            attributes[names.OUTCOME] = outcome
-        if attempt is not None:
-            attributes[names.ATTEMPT] = attempt
-        if duplicate:
-            attributes[names.DUPLICATE] = True
-        error = ""
-        if outcome in _ERROR_OUTCOMES or state in _ERROR_STATES:
-            error = attributes[names.ERROR_TYPE] = error_type or outcome or state
-        self._span(names.SPAN_COMPLETE, SpanKind.INTERNAL, ran, attributes, error=error)
+        known = {name: value for name, value in attributes.items() if value is not None and value != ""}
+        self._span(names.SPAN_COMPLETE, SpanKind.INTERNAL, ran, known, error=error)
 
     def _span(
         self,
@@ -186,8 +187,10 @@ class Traces:
             span.end(end)
             return span.get_span_context()
         except Exception:
-            # The job goes on, whatever becomes of its trace.
-            _log.warning("a span %s could not be made", name, exc_info=True)
+            # The job goes on, whatever becomes of its trace; and what fails once fails for every job.
+            if not self._failed:
+                self._failed = True
+                _log.warning("a span %s could not be made; further failures are not logged", name, exc_info=True)
             return None
 
 

@@ -104,6 +104,9 @@ def _explain_refusal(error: Any) -> Problem:
     if violations:
         details["violations"] = violations
     message, hint = error.message, _HINTS.get(error.reason, "")
+    if type(error).__name__ == "ConnectionFailed":
+        message = message.rpartition(_ADVICE)[0]
+        hint = "`rota dev` starts one here; otherwise correct --address (ROTA_ADDRESS), or see whether it speaks TLS"
     if len(violations) < 2 and not hint:
         # By the rule of every message the advice stands last.
         message, separator, hint = message.rpartition(_ADVICE)
@@ -124,6 +127,6 @@ def _explain_usage(error: Any) -> Problem:
     context = getattr(error, "ctx", None)
     hint = f"see {context.command_path} --help" if context is not None else "see rota --help"
     option = getattr(error, "option_name", "")
-    if option in ("--address", "--api-key", "--config", "--no-color"):
+    if context is not None and option in ("--address", "--api-key", "--config", "--no-color"):
         hint = f"{option} stands before the command: rota {option} … {context.command_path.partition(' ')[2]}"
     return Problem(Exit.USAGE, "USAGE", message.rstrip("."), hint)

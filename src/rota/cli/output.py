@@ -50,7 +50,7 @@ class Output:
             folds = column == fold
             table.add_column(column, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
         for row in rows:
-            table.add_row(*(Text(printable(cell), style=_STATE_STYLES.get(cell, "")) for cell in row))
+            table.add_row(*(Text(printable(cell), style=STATE_STYLES.get(cell, "")) for cell in row))
         self._print(table)
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -63,7 +63,7 @@ class Output:
         table.add_column(overflow="fold")
         for name, value in pairs:
             if value:
-                table.add_row(name, Text(printable(value), style=_STATE_STYLES.get(value, "")))
+                table.add_row(name, Text(printable(value), style=STATE_STYLES.get(value, "")))
         self._print(table)
 
     def _print(self, table: Any) -> None:
@@ -77,7 +77,7 @@ class Output:
         sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
-_STATE_STYLES = {
+STATE_STYLES = {
     "SUCCEEDED": "green",
     "ok": "green",
     "ACTIVE": "green",

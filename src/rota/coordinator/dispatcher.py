@@ -109,7 +109,8 @@ class Dispatcher:
         replayed = self._replay(member, poller, request_id, now)
         if replayed is not None:
             return replayed
-        lost = member.acknowledge_batch(poller, ack_batch)
+        arrived, lost = member.acknowledge_batch(poller, ack_batch)
+        self._prove(arrived)
         if lost:
             self._give_back(undelivered(lost))
         if self._draining or not member.active:
@@ -179,6 +180,13 @@ class Dispatcher:
         delivery.grants = held
         return delivery
 
+    def _prove(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            for grant in delivery.grants:
+                flight = self._memory.in_flight.get(grant.job_id)
+                if flight is not None and flight.fence == grant.fence:
+                    flight.proven = True
+
     def _match(self) -> _Round:
         round = _Round()
         room = limits.CLAIM_BATCH_MAX
@@ -246,6 +254,7 @@ class Dispatcher:
         if not grants:
             self._park_again(poll)
             return
+        delivery = poll.member.deliver(poll.poller, poll.request_id, grants, now)
         for grant in grants:
             self._memory.in_flight.add(
                 Flight(
@@ -255,10 +264,10 @@ class Dispatcher:
                     grant.fence,
                     grant.session_id,
                     now + grant.run_timeout_s,
-                    proven=False,
+                    poller=poll.poller,
+                    batch=delivery.batch,
                 )
             )
-        delivery = poll.member.deliver(poll.poller, poll.request_id, grants, now)
         if poll.abandoned or poll.answer.done():
             poll.member.deliveries.remove(delivery)
             self._give_back(undelivered([delivery]))

@@ -9,7 +9,10 @@ from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 
 @dataclass(slots=True)
 class Flight:
-    """One lease. `run_deadline` is on the monotonic clock; `proven`: the worker has said that it holds it."""
+    """One lease. `run_deadline` is on the monotonic clock; `proven`: the worker has said that it holds it.
+
+    `poller` and `batch` name the answer it travelled in; -1 and 0 where another coordinator gave it.
+    """
 
     tenant_id: TenantId
     job_id: JobId
@@ -17,7 +20,9 @@ class Flight:
     fence: Fence
     session_id: SessionId
     run_deadline: float
-    proven: bool
+    proven: bool = False
+    poller: int = -1
+    batch: int = 0
 
 
 class InFlight:

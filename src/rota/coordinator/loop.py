@@ -54,7 +54,7 @@ class Loop(ABC):
             wait_s = await self.step()
         except Exception as error:
             self._failures += 1
-            wait_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(self._failures - 1, 10))
+            wait_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(self._failures - 1, 10))
             if self._failures == 1:
                 expected = isinstance(error, Unavailable)
                 log.log(

@@ -58,6 +58,8 @@ class Member:
     push: Callable[[Directive], None] | None = None
     """Sends a directive over the open stream, if there is one."""
     draining: bool = False
+    seen_at: float = 0.0
+    """When this coordinator first heard of it, monotonic, as the following two."""
     last_poll_at: float = 0.0
     last_beat_at: float = 0.0
     free_slots: int = 0
@@ -106,11 +108,15 @@ class Member:
                 return delivery
         return None
 
-    def acknowledge_batch(self, poller: int, ack_batch: int) -> list[Delivery]:
-        """A fresh call of a poller: the batch it names arrived; its other unproven ones did not and are given back."""
-        lost = [d for d in self.deliveries if d.poller == poller and not d.proven and d.batch != ack_batch]
+    def acknowledge_batch(self, poller: int, ack_batch: int) -> tuple[list[Delivery], list[Delivery]]:
+        """A fresh call of a poller: the batch that it names arrived, its other unproven ones did not.
+
+        Takes both out: (arrived, lost).
+        """
+        own = [d for d in self.deliveries if d.poller == poller]
         self.deliveries = [d for d in self.deliveries if d.poller != poller]
-        return lost
+        arrived = [d for d in own if d.proven or d.batch == ack_batch]
+        return arrived, [d for d in own if not d.proven and d.batch != ack_batch]
 
     def take_inventory(self, inventory: Inventory) -> None:
         """Marks as proven what the worker has received by its own word."""
@@ -149,11 +155,11 @@ class Members:
     def get(self, session: SessionId) -> Member | None:
         return self._members.get(session)
 
-    def add(self, session: Session, tenant: str, first_batch: int) -> Member:
+    def add(self, session: Session, tenant: str, first_batch: int, now: float) -> Member:
         """Batches count from the database's clock, so that they grow across coordinators too."""
         known = self._members.get(session.id)
         if known is None:
-            known = self._members[session.id] = Member(session, tenant, itertools.count(first_batch))
+            known = self._members[session.id] = Member(session, tenant, itertools.count(first_batch), seen_at=now)
             known.draining = session.state is SessionState.DRAINING
         return known
 

@@ -9,13 +9,14 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 
-from rota.clock import Clock, DatabaseClock
+from rota.clock import DatabaseClock
 from rota.coordinator.inflight import Flight, InFlight
 from rota.coordinator.members import Members
 from rota.domain import limits
 from rota.domain.fairness import Entry, Position, ReadyQueue
 from rota.domain.ids import Fence, JobId, SessionId, ShardNo
 from rota.domain.model import DirectiveKind, ShardTerm
+from rota.telemetry import Metrics
 
 TIMERS_MAX = 200_000
 TICK_S = 1.0
@@ -25,8 +26,8 @@ TICK_S = 1.0
 class Memory:
     """Implements `service.notices.Notices`."""
 
-    def __init__(self, clock: Clock, database_clock: DatabaseClock) -> None:
-        self._clock = clock
+    def __init__(self, database_clock: DatabaseClock, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._database_clock = database_clock
         self.terms: dict[ShardNo, ShardTerm] = {}
         self.ready = ReadyQueue()
@@ -85,6 +86,7 @@ class Memory:
             _, id, entry = heapq.heappop(self._timers)
             self._timed.discard(id)
             if entry.shard in self.terms:
+                self._metrics.observe("rota.lag.eligible", (now_us - entry.due_us) / 1e6)
                 self.ready.push(entry)
                 moved += 1
         return moved

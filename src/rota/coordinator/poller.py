@@ -183,7 +183,6 @@ class Poller(Loop):
                 row.fence,
                 row.session_id,
                 self.clock.monotonic() + max(left_s, 0.0),
-                proven=True,
             )
         )
         member = self._memory.members.get(row.session_id)

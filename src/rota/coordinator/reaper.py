@@ -44,7 +44,6 @@ class Reaper(Loop):
         metrics: Metrics,
         *,
         delivery_ttl_s: float,
-        alone: bool,
     ) -> None:
         super().__init__(clock)
         self._memory = memory
@@ -53,9 +52,13 @@ class Reaper(Loop):
         self._database_clock = database_clock
         self._metrics = metrics
         self._delivery_ttl_s = delivery_ttl_s
-        self._silent_since: float | None = None if not alone else -_EVER_S
+        self._silent_since: float | None = None
         self._lost: dict[tuple[JobId, int], LostLease] = {}
         self._late: dict[JobId, TenantId] = {}
+
+    def expect_survivors(self) -> None:
+        """No coordinator was there before this one, so nobody can have heard any beat."""
+        self._silent_since = -_EVER_S
 
     def give_back(self, leases: Sequence[LostLease]) -> None:
         """Takes leases to be ended, at once."""

@@ -4,7 +4,7 @@ Successes go in one set-based statement. Everything else is read, decided by the
 fence and state that the decision was made on; what moved meanwhile is decided again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -77,8 +77,8 @@ class Completions:
             self._ended(*key)
             self._notices.job_finished(key[0])
         if accepted:
-            self._metrics.add("rota.attempts.ended", len(accepted), Outcome.SUCCEEDED.name)
-            self._metrics.add("rota.jobs.finished", len(accepted), JobState.SUCCEEDED.name)
+            self._metrics.add("rota.attempts.ended", len(accepted), Outcome.SUCCEEDED.name.lower())
+            self._metrics.add("rota.jobs.finished", len(accepted), JobState.SUCCEEDED.name.lower())
         rest = [_item(r) for r in results if (r.job_id, r.fence) not in accepted]
         if rest:
             answers |= await self._decide(rest)
@@ -115,7 +115,7 @@ class Completions:
         done = await self._store.finish(decided)
         for job, _ in done:
             self._notices.job_finished(job)
-        self._metrics.add("rota.jobs.finished", len(done), JobState.EXPIRED.name)
+        self._metrics.add("rota.jobs.finished", len(done), JobState.EXPIRED.name.lower())
         return len(done)
 
     async def waiting(self, jobs: Sequence[tuple[TenantId, JobId]]) -> list[Entry]:
@@ -123,6 +123,20 @@ class Completions:
         live, _ = await self._store.live(jobs)
         waiting = (JobState.SCHEDULED, JobState.RETRY_WAIT)
         return [_entry(job, job.due_at) for job in live.values() if job.state in waiting]
+
+    async def held(
+        self, tenant: TenantId, session: SessionId, leases: Collection[tuple[JobId, Fence]]
+    ) -> set[tuple[JobId, Fence]]:
+        """Which of these leases are the session's by the rows."""
+        live, _ = await self._store.live([(tenant, job) for job, _ in leases])
+        leased = (JobState.LEASED, JobState.CANCELLING)
+        return {
+            (job, fence)
+            for job, fence in leases
+            if (found := live.get(job))
+            and (found.fence, found.session_id) == (fence, session)
+            and found.state in leased
+        }
 
     async def _decide(self, items: Sequence[_Item]) -> dict[tuple[JobId, Fence], Settlement | RotaError]:
         answers: dict[tuple[JobId, Fence], Settlement | RotaError] = {}
@@ -170,11 +184,11 @@ class Completions:
         job, decision = decided.job, decided.decision
         self._ended(job.id, job.fence)
         if decided.outcome is not None:
-            self._metrics.add("rota.attempts.ended", 1, decided.outcome.name)
+            self._metrics.add("rota.attempts.ended", 1, decided.outcome.name.lower())
         if isinstance(decision, Requeue):
             self._notices.jobs_waiting([_entry(job, decision.due_at)])
             return Settlement(decision.state, requeued_at=decision.due_at)
-        self._metrics.add("rota.jobs.finished", 1, decision.state.name)
+        self._metrics.add("rota.jobs.finished", 1, decision.state.name.lower())
         self._notices.job_finished(job.id)
         return Settlement(decision.state)
 
@@ -185,15 +199,13 @@ class Completions:
             key = (item.job_id, item.fence)
             answer = answers[key] = _explanation(item, known.get(key))
             if isinstance(answer, RotaError):
-                self._metrics.add("rota.fences.refused", 1, answer.metadata.get("cause", answer.reason))
+                self._metrics.add("rota.fences.refused", 1, answer.metadata.get("cause", answer.reason).lower())
         return answers
 
     def _ended(self, job: JobId, fence: Fence) -> None:
         self._notices.lease_ended(job, fence)
 
-    def _trace(
-        self, results: Sequence[Result], answers: dict[tuple[JobId, Fence], Settlement | RotaError]
-    ) -> None:
+    def _trace(self, results: Sequence[Result], answers: dict[tuple[JobId, Fence], Settlement | RotaError]) -> None:
         assert self._traces is not None
         for result in results:
             if not result.traceparent:
@@ -281,5 +293,3 @@ def _ended_attempt(item: _Item, known: Ended, stored: Outcome) -> Settlement | R
 
 def _failure_type(result: Result) -> str:
     return result.failure.type if result.failure else ""
-
-

@@ -45,9 +45,7 @@ class Keys:
             raise Unauthenticated(f"the key is unknown, revoked or expired; {_REMEDY}")
         return known[1]
 
-    async def create(
-        self, tenant: str, label: str, roles: frozenset[Role], ttl_s: float | None
-    ) -> tuple[str, ApiKey]:
+    async def create(self, tenant: str, label: str, roles: frozenset[Role], ttl_s: float | None) -> tuple[str, ApiKey]:
         """A new key: its text, which is not to be had again, and its record."""
         if not QUEUE.fullmatch(tenant):
             raise InvalidArgument.field("tenant", f"must be 1 to 64 letters, digits or ._-, found {tenant[:80]!r}")

@@ -92,7 +92,7 @@ class Jobs:
         decided = Decided(live, Finish(JobState.CANCELLED, counted=leased, reason=reason), outcome)
         if not await self._outcomes.finish([decided]):
             return False
-        self._metrics.add("rota.jobs.finished", label=JobState.CANCELLED.name)
+        self._metrics.add("rota.jobs.finished", label=JobState.CANCELLED.name.lower())
         if leased and live.session_id is not None:
             self._notices.lease_revoked(live.session_id, live.id, live.fence)
         self._notices.lease_ended(live.id, live.fence)
@@ -156,5 +156,3 @@ def entry_of(spec: JobSpec, due_us: int) -> Entry:
 
 def _deduped(call: CreateCall) -> bool:
     return any(spec.dedupe is not None for spec in call.specs)
-
-

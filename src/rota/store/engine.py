@@ -11,7 +11,7 @@ A write has three outcomes: done, refused, unknown. Losing the connection in the
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -22,7 +22,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from rota.clock import Clock, within
 from rota.domain.errors import InvalidArgument, OutcomeUnknown, RotaError, Unavailable
 
 T = TypeVar("T")
@@ -35,6 +34,8 @@ CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 30
 CLIENT_DEADLINE_S = 35.0
 """When a connection says nothing at all for this long it is given up; the server's own timeout comes first."""
+
+TERMS_DEADLINE_S = 3.0
 
 RETRIES = 3
 RETRY_AFTER_S = 1.0
@@ -88,11 +89,13 @@ def translate(error: BaseException, *, write: bool) -> BaseException:
 class Lane:
     """`size` dedicated connections that take turns. Each is opened when first needed, and again after it was lost."""
 
-    def __init__(self, name: str, url: URL, size: int, clock: Clock, on_connect: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, url: URL, size: int, on_error: Callable[[str], None], deadline_s: float = CLIENT_DEADLINE_S
+    ) -> None:
         self._name = name
         self._conninfo = conninfo(url)
-        self._clock = clock
-        self._on_connect = on_connect
+        self._deadline_s = deadline_s
+        self._on_error = on_error
         self._idle: list[psycopg.AsyncConnection[Row] | None] = [None] * size
         self._free = asyncio.Semaphore(size)
         self.size = size
@@ -127,7 +130,9 @@ class Lane:
                 await conn.close()
         self._idle = [None] * len(self._idle)
 
-    async def _with_connection(self, work: Callable[[psycopg.AsyncConnection[Row]], Awaitable[T]], *, write: bool) -> T:
+    async def _with_connection(
+        self, work: Callable[[psycopg.AsyncConnection[Row]], Coroutine[None, None, T]], *, write: bool
+    ) -> T:
         async with self._free:
             conn = self._idle.pop()
             try:
@@ -135,7 +140,7 @@ class Lane:
                     if conn is None or conn.closed:
                         conn = await self._connect()
                     try:
-                        return await within(CLIENT_DEADLINE_S, work(conn), self._clock, conn.pgconn.finish)
+                        return await _within(self._deadline_s, work(conn), conn)
                     except _TRY_AGAIN:
                         if attempt == RETRIES - 1:
                             raise
@@ -147,7 +152,9 @@ class Lane:
                     with suppress(Exception):
                         conn.pgconn.finish()
                     conn = None
-                raise translate(error, write=write) from error
+                translated = translate(error, write=write)
+                self._on_error(_kind(translated))
+                raise translated from error
             finally:
                 self._idle.append(conn)
 
@@ -169,7 +176,6 @@ class Lane:
             raise Unavailable(
                 f"PostgreSQL cannot be reached ({_brief(error)}); is it running?", retry_after_s=RETRY_AFTER_S
             ) from error
-        self._on_connect()
         return conn
 
 
@@ -179,11 +185,10 @@ class Database:
     def __init__(
         self,
         url: str,
-        clock: Clock,
         *,
         claims: int = 2,
         writes: int = 4,
-        on_connect: Callable[[], None] = lambda: None,
+        on_error: Callable[[str], None] = lambda kind: None,
     ) -> None:
         parsed = parse_url(url)
         self._engine: AsyncEngine = create_async_engine(
@@ -199,11 +204,11 @@ class Database:
                 "prepare_threshold": None,
             },
         )
-        self.claims = Lane("claims", parsed, claims, clock, on_connect)
-        self.writes = Lane("writes", parsed, writes, clock, on_connect)
-        self.reads = Lane("reads", parsed, 1, clock, on_connect)
-        self.terms = Lane("terms", parsed, 1, clock, on_connect)
-        """Renewal of shard terms and session beats: never behind bulk work."""
+        self.claims = Lane("claims", parsed, claims, on_error)
+        self.writes = Lane("writes", parsed, writes, on_error)
+        self.reads = Lane("reads", parsed, 1, on_error)
+        self.terms = Lane("terms", parsed, 2, on_error, TERMS_DEADLINE_S)
+        """Renewal of shard terms and session beats: never behind bulk work, and impatient."""
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
@@ -228,6 +233,28 @@ def array(values: Sequence[object]) -> str:
     psycopg quotes a list element by element, at five times the cost.
     """
     return "{" + ",".join(["NULL" if v is None else str(v) for v in values]) + "}"
+
+
+async def _within(deadline_s: float, work: Coroutine[None, None, T], conn: psycopg.AsyncConnection[Row]) -> T:
+    """Awaits `work` up to a deadline that holds even where cancelling would hang.
+
+    On a black-holed connection psycopg answers a cancellation only after ten seconds; so at the deadline the work is
+    left behind and its connection closed under it.
+    """
+    task = asyncio.ensure_future(work)
+    await asyncio.wait({task}, timeout=deadline_s)
+    if task.done():
+        return task.result()
+    conn.pgconn.finish()
+    task.cancel()
+    task.add_done_callback(lambda t: t.cancelled() or t.exception())
+    raise TimeoutError(f"no answer within {deadline_s:g} s")
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, OutcomeUnknown):
+        return "outcome_unknown"
+    return "unavailable" if isinstance(error, Unavailable) else "refused"
 
 
 def _brief(error: BaseException) -> str:

@@ -6,7 +6,11 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    DateTime,
+    LargeBinary,
     Select,
+    SmallInteger,
+    Text,
     and_,
     case,
     cast,
@@ -51,6 +55,11 @@ _SHARED = (
 )
 
 
+def _none(kind: Any, name: str) -> ColumnElement[Any]:
+    """A NULL that a UNION takes for the column it stands in for."""
+    return cast(null(), kind).label(name)
+
+
 def _waiting_as_ready() -> ColumnElement[int]:
     """READY is derived: waiting, and due by the database's clock."""
     ready = and_(jobs.c.state.in_((JobState.SCHEDULED, JobState.RETRY_WAIT)), jobs.c.due_at <= func.now())
@@ -61,7 +70,7 @@ def _live(*extra: ColumnElement[Any]) -> Select[Any]:
     return select(
         *(jobs.c[name] for name in _SHARED),
         _waiting_as_ready().label("state"),
-        null().label("finished_at"),
+        _none(DateTime(timezone=True), "finished_at"),
         literal(False).label("despite_cancel"),
         jobs.c.cancel_reason.label("reason"),
         *extra,
@@ -98,7 +107,7 @@ class PgJobReader:
 
     async def get(self, tenant: TenantId, wanted: Sequence[JobId]) -> dict[JobId, Job]:
         # A job moves from live to finished in one transaction, so one statement always sees it in exactly one place.
-        no_result = (null().label("result"), null().label("result_content_type"))
+        no_result = (_none(LargeBinary, "result"), _none(Text, "result_content_type"))
         parts = [
             _live(jobs.c.payload, *no_result).where(jobs.c.tenant_id == tenant, jobs.c.id.in_(wanted)),
             _dead(dead_jobs.c.payload, *no_result).where(dead_jobs.c.tenant_id == tenant, dead_jobs.c.id.in_(wanted)),
@@ -172,11 +181,11 @@ class PgJobReader:
             jobs.c.fence,
             jobs.c.session_id,
             jobs.c.leased_at,
-            null().label("ended_at"),
-            null().label("outcome"),
-            null().label("failure"),
-            null().label("effect_state"),
-            null().label("receipts"),
+            _none(DateTime(timezone=True), "ended_at"),
+            _none(SmallInteger, "outcome"),
+            _none(JSONB, "failure"),
+            _none(SmallInteger, "effect_state"),
+            _none(JSONB, "receipts"),
         ).where(
             jobs.c.tenant_id == tenant,
             jobs.c.id == job,

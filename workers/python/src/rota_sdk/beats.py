@@ -66,6 +66,7 @@ class Beats:
         self._inventory_wanted = 0
         self._inventory_answered = 0
         self._prove_at = _NEVER
+        self._wake_at = _NEVER
         # An answer that takes longer than this is not worth waiting for.
         self._patience = min(session.beat_interval, session.ttl / 5)
         self._stream: BeatStream | None = None
@@ -112,6 +113,8 @@ class Beats:
     def prove_soon(self, needed: bool) -> None:
         """A batch must be proven received, well within its delivery TTL; or its proof is on the way."""
         with self._cond:
+            if self._session.holdings.next_deadline < self._wake_at:
+                self._cond.notify()
             if not needed:
                 self._prove_at = _NEVER
             elif self._prove_at == _NEVER:
@@ -161,7 +164,7 @@ class Beats:
                     last_at = now
                     self._beat(now)
                 with self._cond:
-                    wake_at = min(
+                    self._wake_at = min(
                         last_at + (_SPACING_S if self._urgent else session.beat_interval),
                         life_at,
                         deadline_at,
@@ -172,7 +175,7 @@ class Beats:
                         now + session.delivery_ttl / 5,
                     )
                     if not self._stopping:
-                        self._cond.wait(max(0.0, wake_at - time.monotonic()))
+                        self._cond.wait(max(0.0, self._wake_at - time.monotonic()))
         except Exception as error:
             log.exception("beats failed")
             session.end(Stop.SESSION_GONE, f"beats failed: {type(error).__name__}")

@@ -31,6 +31,7 @@ class Link:
         self.endpoint = endpoint
         self._lock = threading.Lock()
         self._closed = False
+        self._closers: list[threading.Thread] = []
         self._renewed_at = float("-inf")
         self._channel = endpoint.open()
         self._stub = worker_pb2_grpc.WorkerServiceStub(self._channel)
@@ -69,15 +70,20 @@ class Link:
             self._renewed_at = now
             old, self._channel = self._channel, self.endpoint.open()
             self._stub = worker_pb2_grpc.WorkerServiceStub(self._channel)
+            # Not here: closing waits for callbacks of the channel's calls, and this may run in one of them.
+            closer = threading.Thread(target=old.close, name="rota-link-closer", daemon=True)
+            self._closers = [c for c in self._closers if c.is_alive()] + [closer]
+            closer.start()
         log.info("new connection to %s: %s", self.endpoint.address, why)
-        old.close()
         return True
 
     def close(self) -> None:
-        """Cancels all calls and closes the connection."""
+        """Cancels all calls and closes the connection. Not from a call's callback."""
         with self._lock:
             self._closed = True
         self._channel.close()
+        for closer in self._closers:
+            closer.join(limits.CLOSE_TIMEOUT_S)
 
     def _invoke(self, start: Callable[[worker_pb2_grpc.WorkerServiceStub], Any]) -> Any:
         while True:

@@ -31,6 +31,8 @@ class Pool(Generic[T]):
         self._started = 0
         self._seeking = False
         self._closed = False
+        self._ended_one = threading.Condition(self._lock)
+        self._ended: list[threading.Thread] = []
 
     def submit(self, items: Iterable[T]) -> None:
         """Takes work, from any thread."""
@@ -42,16 +44,16 @@ class Pool(Generic[T]):
 
     def close(self, timeout: float) -> bool:
         """Ends idle threads, waits for busy ones; False when one is busy still after `timeout` seconds."""
+        until = time.monotonic() + timeout
         with self._lock:
             self._closed = True
             parked, self._parked = self._parked, []
-            threads = list(self._threads)
-        for gate in parked:
-            gate.release()
-        until = time.monotonic() + timeout
-        for thread in threads:
+            for gate in parked:
+                gate.release()
+            idle = self._ended_one.wait_for(lambda: not self._threads, timeout)
+        for thread in self._ended:
             thread.join(max(0.0, until - time.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
+        return idle
 
     def _summon(self) -> Callable[[], None] | None:
         """With the lock held: how to get one more thread to look for work; None when none is needed or left."""
@@ -77,6 +79,7 @@ class Pool(Generic[T]):
             with self._lock:
                 self._threads.discard(thread)
                 self._seeking = False
+                self._ended_one.notify_all()
 
     def _run(self) -> None:
         gate = threading.Lock()
@@ -92,6 +95,8 @@ class Pool(Generic[T]):
                     summon = self._summon()
                 elif self._closed:
                     self._threads.discard(threading.current_thread())
+                    self._ended.append(threading.current_thread())
+                    self._ended_one.notify_all()
                     return
                 else:
                     self._parked.append(gate)

@@ -1,0 +1,78 @@
+"""Refusals of the domain as gRPC statuses: one table."""
+
+import logging
+from typing import NoReturn
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc.aio import ServicerContext
+
+from rota.domain import errors
+
+log = logging.getLogger(__name__)
+
+DOMAIN = "rota"
+DETAILS_KEY = "grpc-status-details-bin"
+MESSAGE_BYTES_MAX = 2_000
+"""Status messages travel in headers, whose size clients limit."""
+
+CODES: dict[type[errors.RotaError], grpc.StatusCode] = {
+    errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    errors.Aborted: grpc.StatusCode.ABORTED,
+    errors.PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    errors.FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.OutcomeUnknown: grpc.StatusCode.UNAVAILABLE,
+    errors.Unimplemented: grpc.StatusCode.UNIMPLEMENTED,
+    errors.Internal: grpc.StatusCode.INTERNAL,
+}
+
+
+def status_of(error: errors.RotaError) -> status_pb2.Status:
+    """The google.rpc.Status of a refusal, with its details."""
+    code: int = CODES[type(error)].value[0]
+    details = [_pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))]
+    if error.violations:
+        violations = [
+            error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.description)
+            for v in error.violations
+        ]
+        details.append(_pack(error_details_pb2.BadRequest(field_violations=violations)))
+    if error.retry_after_s is not None:
+        delay = duration_pb2.Duration()
+        delay.FromMilliseconds(int(error.retry_after_s * 1000))
+        details.append(_pack(error_details_pb2.RetryInfo(retry_delay=delay)))
+    if isinstance(error, errors.FailedPrecondition):
+        violation = error_details_pb2.PreconditionFailure.Violation(type=error.reason, description=error.message)
+        details.append(_pack(error_details_pb2.PreconditionFailure(violations=[violation])))
+    if isinstance(error, errors.AlreadyExists) and "holder" in error.metadata:
+        details.append(_pack(error_details_pb2.ResourceInfo(resource_name=error.metadata["holder"])))
+    return status_pb2.Status(code=code, message=error.message[:MESSAGE_BYTES_MAX], details=details)
+
+
+OK = status_pb2.Status(code=code_pb2.OK)
+
+
+async def abort(context: "ServicerContext[object, object]", error: errors.RotaError) -> NoReturn:
+    """Ends the call with a refusal."""
+    status = status_of(error)
+    await context.abort(CODES[type(error)], status.message, ((DETAILS_KEY, status.SerializeToString()),))
+
+
+def as_refusal(error: Exception) -> errors.RotaError:
+    """Any exception as a refusal; one that is not ours is logged, and told without its text."""
+    if isinstance(error, errors.RotaError):
+        return error
+    log.error("a call failed by a fault of its own", exc_info=error)
+    return errors.Internal(f"an internal fault ({type(error).__name__}); the coordinator's log has more")
+
+
+def _pack(message: object) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)  # type: ignore[arg-type]
+    return packed

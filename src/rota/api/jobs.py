@@ -1,0 +1,214 @@
+"""JobService: decode, call, encode."""
+
+from collections.abc import Sequence
+
+from rota_sdk.gen.rota.v1 import jobs_pb2, jobs_pb2_grpc
+
+from rota.api import codec, pages
+from rota.api.rpc import Context, refuse_the_rest, unary
+from rota.clock import wait_for_event
+from rota.coordinator.node import Node
+from rota.domain import ids, limits
+from rota.domain.errors import InvalidArgument, Unavailable
+from rota.domain.ids import JobId
+from rota.domain.model import CancelMode, Identity, JobSpec, JobState, Role
+from rota.domain.text import Problems
+from rota.service.identity import Keys
+from rota.service.jobs import CreateAnswer
+from rota.store.port import CreateCall, JobFilter
+from rota.telemetry import Telemetry
+
+_CREATE = 1
+_BATCH_CREATE = 2
+
+RECHECK_S = 1.0
+"""WaitJob looks at the row at least this often, for jobs that end at another coordinator."""
+
+
+class TraceContext:
+    """Gives new jobs their trace context: a span of ours, or the caller's own context."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._traces = telemetry.traces
+
+    def give(self, specs: Sequence[JobSpec], context: Context, tenant: str) -> None:
+        parent = state = ""
+        for key, value in context.invocation_metadata() or ():
+            if key == "traceparent" and isinstance(value, str):
+                parent = value[:128]
+            elif key == "tracestate" and isinstance(value, str):
+                state = value[: limits.TRACESTATE_BYTES_MAX]
+        for spec in specs:
+            spec.traceparent, spec.tracestate = parent, state
+            if self._traces is not None:
+                spec.traceparent, spec.tracestate = self._traces.create(
+                    parent=parent, state=state, job_id=spec.id, type=spec.type, queue=spec.queue, tenant=tenant
+                )
+
+
+@refuse_the_rest(jobs_pb2.DESCRIPTOR.services_by_name["JobService"], Role.CLIENT)
+class JobServicer(jobs_pb2_grpc.JobServiceServicer):
+    def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
+        self.keys = keys
+        self._node = node
+        self._metrics = telemetry.metrics
+        self._trace_context = TraceContext(telemetry)
+
+    @unary(Role.CLIENT, shield=False)
+    async def CreateJob(
+        self, request: jobs_pb2.CreateJobRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.CreateJobResponse:
+        problems = Problems()
+        spec = codec.new_job(
+            problems, "", request, identity.tenant_id, self._node.clock.new_id, self._node.database_clock.datetime()
+        )
+        call = self._call(problems, [spec], identity, _CREATE, request.request_id, request)
+        self._trace_context.give([spec], context, identity.tenant)
+        ((job, created),) = (await self._create(call)).jobs
+        if created is not None:
+            message = codec.created_job(spec, identity.tenant, created.due_us, created.created_at)
+            return jobs_pb2.CreateJobResponse(job=message)
+        (message,) = await self._existing(identity, [job])
+        return jobs_pb2.CreateJobResponse(job=message, existing=True)
+
+    @unary(Role.CLIENT, shield=False)
+    async def BatchCreateJobs(
+        self, request: jobs_pb2.BatchCreateJobsRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.BatchCreateJobsResponse:
+        problems = Problems()
+        count = len(request.requests)
+        if not 1 <= count <= limits.CREATE_BATCH_MAX:
+            raise InvalidArgument.field(
+                "requests", f"must have 1 to {limits.CREATE_BATCH_MAX} entries, found {count}; split it into calls"
+            )
+        now = self._node.database_clock.datetime()
+        specs = []
+        for index, item in enumerate(request.requests):
+            at = f"requests[{index}]."
+            if item.request_id:
+                problems.add(f"{at}request_id", "must be empty; set the batch's own request_id")
+            specs.append(codec.new_job(problems, at, item, identity.tenant_id, self._node.clock.new_id, now))
+        call = self._call(problems, specs, identity, _BATCH_CREATE, request.request_id, request)
+        self._trace_context.give(specs, context, identity.tenant)
+        answer = await self._create(call)
+        if request.names_only:
+            named = [jobs_pb2.Job(name=codec.job_name(job)) for job, _ in answer.jobs]
+            return jobs_pb2.BatchCreateJobsResponse(jobs=named)
+        old = [job for job, created in answer.jobs if created is None]
+        existing = dict(zip(old, await self._existing(identity, old), strict=True)) if old else {}
+        return jobs_pb2.BatchCreateJobsResponse(
+            jobs=[
+                existing[job]
+                if created is None
+                else codec.created_job(spec, identity.tenant, created.due_us, created.created_at)
+                for spec, (job, created) in zip(specs, answer.jobs, strict=True)
+            ]
+        )
+
+    @unary(Role.CLIENT)
+    async def GetJob(
+        self, request: jobs_pb2.GetJobRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.GetJobResponse:
+        job = await self._node.jobs.get(identity.tenant_id, codec.job_id("name", request.name))
+        return jobs_pb2.GetJobResponse(job=codec.job_message(job, identity.tenant))
+
+    @unary(Role.CLIENT)
+    async def ListJobs(
+        self, request: jobs_pb2.ListJobsRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.ListJobsResponse:
+        problems = Problems()
+        problems.text("queue", request.queue, limits.NAME_BYTES_MAX)
+        problems.text("type", request.type, limits.NAME_BYTES_MAX)
+        problems.text_map("labels", dict(request.labels), limits.LABELS_MAX, limits.LABELS_BYTES_MAX)
+        state = codec.enum(JobState, "state", request.state, None)
+        problems.raise_any()
+        size = pages.page_size(request.page_size)
+        where = JobFilter(request.queue, request.type, state, dict(request.labels))
+        query = repr((where.queue, where.type, where.state, sorted(request.labels.items()))).encode()
+        before = pages.unseal_id(request.page_token, identity.tenant_id, query)
+        found = await self._node.jobs.page(identity.tenant_id, where, JobId(before) if before else None, size + 1)
+        response = jobs_pb2.ListJobsResponse(
+            jobs=[codec.job_message(job, identity.tenant, full=False) for job in found[:size]]
+        )
+        if len(found) > size:
+            response.next_page_token = pages.seal(found[size - 1].id, identity.tenant_id, query)
+        return response
+
+    @unary(Role.CLIENT)
+    async def CancelJob(
+        self, request: jobs_pb2.CancelJobRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.CancelJobResponse:
+        problems = Problems()
+        problems.text("reason", request.reason, limits.REASON_BYTES_MAX)
+        problems.raise_any()
+        mode = codec.enum(CancelMode, "mode", request.mode, CancelMode.COOPERATIVE)
+        id = codec.job_id("name", request.name)
+        job = await self._node.jobs.cancel(identity.tenant_id, id, mode, request.reason)
+        return jobs_pb2.CancelJobResponse(job=codec.job_message(job, identity.tenant))
+
+    @unary(Role.CLIENT)
+    async def ListAttempts(
+        self, request: jobs_pb2.ListAttemptsRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.ListAttemptsResponse:
+        job = codec.job_id("parent", request.parent)
+        size = pages.page_size(request.page_size)
+        query = job.encode()
+        after = pages.unseal_number(request.page_token, identity.tenant_id, query)
+        found = await self._node.jobs.attempts(identity.tenant_id, job, after, size + 1)
+        response = jobs_pb2.ListAttemptsResponse(attempts=[codec.attempt_message(a) for a in found[:size]])
+        if len(found) > size:
+            response.next_page_token = pages.seal(str(found[size - 1].number), identity.tenant_id, query)
+        return response
+
+    @unary(Role.CLIENT, shield=False)
+    async def WaitJob(
+        self, request: jobs_pb2.WaitJobRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.WaitJobResponse:
+        id = codec.job_id("name", request.name)
+        timeout_s = codec.seconds(request.timeout) if request.HasField("timeout") else limits.JOB_WAIT_MAX_S
+        problems = Problems()
+        problems.span("timeout", timeout_s, 0.0, limits.JOB_WAIT_MAX_S)
+        problems.raise_any()
+        clock, memory = self._node.clock, self._node.memory
+        until = clock.monotonic() + timeout_s
+        finished = memory.finish_waiter(id)
+        try:
+            while True:
+                finished.clear()
+                job = await self._node.jobs.get(identity.tenant_id, id)
+                left_s = until - clock.monotonic()
+                if job.state.terminal or left_s <= 0 or self._node.draining.is_set():
+                    return jobs_pb2.WaitJobResponse(job=codec.job_message(job, identity.tenant))
+                await wait_for_event(finished, min(left_s, RECHECK_S), clock)
+        finally:
+            memory.drop_finish_waiter(id, finished)
+
+    def _call(
+        self,
+        problems: Problems,
+        specs: Sequence[JobSpec],
+        identity: Identity,
+        method: int,
+        request_id: str,
+        request: jobs_pb2.CreateJobRequest | jobs_pb2.BatchCreateJobsRequest,
+    ) -> CreateCall:
+        problems.text("request_id", request_id, limits.REQUEST_ID_BYTES_MAX)
+        problems.raise_any()
+        if self._node.draining.is_set():
+            raise Unavailable("this coordinator is leaving; another one answers", reason="DRAINING", retry_after_s=0.5)
+        body = ids.digest(request.SerializeToString(deterministic=True)) if request_id else b""
+        return CreateCall(specs, identity.tenant_id, method, request_id, body)
+
+    async def _create(self, call: CreateCall) -> CreateAnswer:
+        began = self._node.clock.monotonic()
+        answer = await self._node.creations.submit(call)
+        self._metrics.observe("rota.create.seconds", self._node.clock.monotonic() - began)
+        return answer
+
+    async def _existing(self, identity: Identity, jobs: Sequence[JobId]) -> list[jobs_pb2.Job]:
+        """Jobs of an earlier answer as they are now; a name alone where history has let go of one."""
+        found = await self._node.jobs.get_many(identity.tenant_id, jobs)
+        return [
+            codec.job_message(found[job], identity.tenant) if job in found else jobs_pb2.Job(name=codec.job_name(job))
+            for job in jobs
+        ]

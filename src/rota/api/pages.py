@@ -1,0 +1,52 @@
+"""Page tokens: a position sealed to tenant, filter and order, so that none is used where it was not made."""
+
+import base64
+import binascii
+
+from rota.domain import ids, limits
+from rota.domain.errors import InvalidArgument
+from rota.domain.ids import TenantId, digest
+
+_SEAL_BYTES = 12
+_TOKEN_BYTES_MAX = 512
+
+
+def page_size(wanted: int) -> int:
+    """The size of a page: the default for 0, at most the maximum; a negative one is refused."""
+    if wanted < 0:
+        raise InvalidArgument.field("page_size", f"must not be negative, found {wanted}")
+    return min(wanted or limits.PAGE_SIZE_DEFAULT, limits.PAGE_SIZE_MAX)
+
+
+def seal(position: str, tenant: TenantId, query: bytes) -> str:
+    """A token for the page after `position`. `query`: what the list depends on beside the tenant."""
+    return base64.urlsafe_b64encode(_seal(position, tenant, query) + position.encode()).decode().rstrip("=")
+
+
+def unseal_id(token: str, tenant: TenantId, query: bytes) -> str | None:
+    """The id after which the page begins; None for the first page. Refuses a token made for anything else."""
+    return ids.parse_name("page_token", _unseal(token, tenant, query), "") if token else None
+
+
+def unseal_number(token: str, tenant: TenantId, query: bytes) -> int:
+    """The same for lists in the order of a number; 0 for the first page."""
+    return int(_unseal(token, tenant, query)) if token else 0
+
+
+def _unseal(token: str, tenant: TenantId, query: bytes) -> str:
+    try:
+        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        position = raw[_SEAL_BYTES:].decode()
+    except (binascii.Error, UnicodeError, ValueError):
+        raw, position = b"", ""
+    if len(token) > _TOKEN_BYTES_MAX or not position or raw[:_SEAL_BYTES] != _seal(position, tenant, query):
+        raise InvalidArgument.field(
+            "page_token",
+            "damaged, or made for another list; repeat the list from its first page with the same filter",
+            reason="PAGE_TOKEN_INVALID",
+        )
+    return position
+
+
+def _seal(position: str, tenant: TenantId, query: bytes) -> bytes:
+    return digest(b"rota page", str(tenant).encode(), query, position.encode())[:_SEAL_BYTES]

@@ -1,0 +1,134 @@
+"""The gRPC server: services, health, reflection, TLS, and a stop in order."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+from rota_sdk.gen.rota.admin.v1 import admin_pb2, admin_pb2_grpc
+from rota_sdk.gen.rota.v1 import jobs_pb2, jobs_pb2_grpc, schedules_pb2, schedules_pb2_grpc
+from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
+
+from rota.api.admin import AdminServicer
+from rota.api.jobs import JobServicer
+from rota.api.schedules import CalendarServicer, ScheduleServicer
+from rota.api.worker import MAX_CONNECTION_AGE_S, WorkerServicer
+from rota.coordinator.node import Node
+from rota.domain.errors import InvalidArgument, Unavailable
+from rota.service.identity import Keys
+from rota.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+HEALTH_EVERY_S = 1.0
+
+OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ("grpc.max_send_message_length", 16 * 1024 * 1024),
+    ("grpc.max_connection_age_ms", int(MAX_CONNECTION_AGE_S * 1000)),
+    ("grpc.max_connection_age_grace_ms", 60_000),
+    # Clients ping every 30 s; a server that allows less answers with ENHANCE_YOUR_CALM.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # gRPC drops calls that are not yet picked up beyond a thousand, which is what a reconnect storm looks like.
+    ("grpc.server.max_pending_requests", 100_000),
+    ("grpc.server.max_pending_requests_hard_limit", 200_000),
+    # Two coordinators on one port would each get half of the calls by chance.
+    ("grpc.so_reuseport", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files. With `client_ca` every client must show a certificate of that authority."""
+
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+class Server:
+    def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
+        self._node = node
+        self._server = grpc.aio.server(options=OPTIONS)
+        self._health = health_aio.HealthServicer()
+        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), self._server)
+        schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleServicer(keys), self._server)
+        schedules_pb2_grpc.add_CalendarServiceServicer_to_server(CalendarServicer(keys), self._server)
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(WorkerServicer(node, keys, telemetry), self._server)
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(node, keys), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._services = tuple(
+            service.full_name
+            for file in (jobs_pb2, schedules_pb2, worker_pb2, admin_pb2)
+            for service in file.DESCRIPTOR.services_by_name.values()
+        )
+        names = (*self._services, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), self._server)
+        self._serving: bool | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    def bind(self, address: str, tls: TlsFiles | None) -> int:
+        """Takes the address; the port, which is fresh where the address asks for port 0."""
+        try:
+            if tls is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, _credentials(tls))
+        except RuntimeError:
+            port = 0
+        if port == 0:
+            raise Unavailable(
+                f"cannot listen on {address}: the port is taken or the address is not this machine's; "
+                "stop the other process, or choose another with --listen"
+            )
+        return port
+
+    async def start(self) -> None:
+        await self._report(self._node.healthy())
+        await self._server.start()
+        self._watch = asyncio.create_task(self._watch_health(), name="health")
+
+    async def stop(self, grace_s: float) -> None:
+        """Not ready first, then the node's own drain, then the calls on their way, at most `grace_s` in all."""
+        if self._watch is not None:
+            self._watch.cancel()
+        await self._health.enter_graceful_shutdown()
+        drain = asyncio.create_task(self._node.drain(), name="drain")
+        done, _ = await asyncio.wait({drain}, timeout=grace_s)
+        if not done:
+            log.warning("the drain did not end within %g s; what is left is found again by others", grace_s)
+        await self._server.stop(grace_s)
+
+    async def _watch_health(self) -> None:
+        while True:
+            await self._report(self._node.healthy())
+            await self._node.clock.sleep(HEALTH_EVERY_S)
+
+    async def _report(self, serving: bool) -> None:
+        if serving is self._serving:
+            return
+        self._serving = serving
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in ("", *self._services):
+            await self._health.set(service, status)
+
+
+def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
+    def fetch() -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration(
+            [(tls.key.read_bytes(), tls.cert.read_bytes())],
+            root_certificates=None if tls.client_ca is None else tls.client_ca.read_bytes(),
+        )
+
+    for path in (tls.cert, tls.key, tls.client_ca):
+        if path is not None and not path.is_file():
+            raise InvalidArgument.field("tls", f"no file at {path}; give PEM files that this process can read")
+    # Read again at each handshake, so that renewed certificates need no restart.
+    return grpc.dynamic_ssl_server_credentials(
+        fetch(), lambda: fetch(), require_client_authentication=tls.client_ca is not None
+    )

@@ -1,0 +1,299 @@
+"""WorkerService: decode, call, encode."""
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime
+
+from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
+
+from rota.api import codec
+from rota.api.errors import as_refusal, status_of
+from rota.api.jobs import TraceContext
+from rota.api.rpc import Context, refuse_the_rest, stream, unary
+from rota.coordinator.attendance import BeatAnswer
+from rota.coordinator.members import Directive, Member
+from rota.coordinator.node import Node
+from rota.domain import limits
+from rota.domain.errors import InvalidArgument, RotaError, Unavailable
+from rota.domain.ids import Fence, JobId, SessionId
+from rota.domain.model import DirectiveKind, Identity, JobSpec, Result, Role, Session, SessionState, Settlement
+from rota.domain.text import QUEUE, TYPE, Problems
+from rota.service.identity import Keys
+from rota.telemetry import Telemetry
+
+PROTOCOL_VERSION = 1
+MAX_CONNECTION_AGE_S = 1_800.0
+RECONNECT_AT_S = MAX_CONNECTION_AGE_S * 0.8
+"""A GOAWAY does not end streams: the worker is asked to move before it comes."""
+BEATS_PER_TTL = 3
+POLL_AGAIN_JITTER_S = 0.2
+"""Empty answers spread the next polls over this span, so that workers that were answered together part."""
+
+
+@refuse_the_rest(worker_pb2.DESCRIPTOR.services_by_name["WorkerService"], Role.WORKER)
+class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
+    def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
+        self.keys = keys
+        self._node = node
+        self._metrics = telemetry.metrics
+        self._trace_context = TraceContext(telemetry)
+        self._ttl = codec.duration(node.attendance.ttl_s)
+        self._delivery_ttl = codec.duration(node.delivery_ttl_s)
+
+    @unary(Role.WORKER)
+    async def OpenSession(
+        self, request: worker_pb2.OpenSessionRequest, identity: Identity, context: Context
+    ) -> worker_pb2.OpenSessionResponse:
+        self._refuse_when_draining()
+        _check_session(request)
+        now = datetime.fromtimestamp(self._node.database_clock.now(), UTC)
+        session = Session(
+            id=SessionId(_session_uuid(identity, request.request_id) or self._node.clock.new_id()),
+            tenant_id=identity.tenant_id,
+            epoch=0,
+            worker=request.worker,
+            sdk=request.sdk,
+            build_id=request.build_id,
+            queues=tuple(dict.fromkeys(request.queues)),
+            types=tuple(dict.fromkeys(request.types)),
+            slots=max(request.slots, 1),
+            labels=dict(request.labels),
+            protocol_version=min(request.protocol_version or PROTOCOL_VERSION, PROTOCOL_VERSION),
+            state=SessionState.ACTIVE,
+            opened_at=now,
+            last_beat_at=now,
+            expires_at=now,
+            free_slots=max(request.slots, 1),
+            coordinator=self._node.id,
+        )
+        member = await self._node.attendance.open(identity, session)
+        return worker_pb2.OpenSessionResponse(
+            session=codec.session_name(member.id),
+            epoch=member.session.epoch,
+            lease_ttl=self._ttl,
+            delivery_ttl=self._delivery_ttl,
+            beat_interval=codec.duration(self._node.attendance.ttl_s / BEATS_PER_TTL),
+            max_wait=codec.duration(limits.LEASE_WAIT_MAX_S),
+            max_results=limits.COMPLETE_BATCH_MAX,
+            protocol_version=session.protocol_version,
+        )
+
+    @unary(Role.WORKER, shield=False)
+    async def Lease(
+        self, request: worker_pb2.LeaseRequest, identity: Identity, context: Context
+    ) -> worker_pb2.LeaseResponse:
+        problems = Problems()
+        problems.integer("poller", request.poller, 0, limits.POLLERS_MAX - 1)
+        problems.integer("capacity", request.capacity, 1, limits.LEASE_BATCH_MAX)
+        wait_s = codec.seconds(request.wait) if request.HasField("wait") else limits.LEASE_WAIT_DEFAULT_S
+        if wait_s < 0:
+            problems.add("wait", f"must not be negative, found {wait_s:g} s; 0 asks without waiting")
+        if request.max_bytes < 0:
+            problems.add("max_bytes", f"must not be negative, found {request.max_bytes}")
+        if not request.request_id:
+            problems.add("request_id", "must be set: one per logical call, kept until an answer arrives")
+        problems.text("request_id", request.request_id, limits.REQUEST_ID_BYTES_MAX)
+        problems.raise_any()
+        member = await self._member(identity, request.session)
+        delivery = await self._node.dispatcher.lease(
+            member,
+            poller=request.poller,
+            request_id=request.request_id,
+            ack_batch=request.ack_batch,
+            capacity=request.capacity,
+            bytes_max=min(request.max_bytes or limits.LEASE_ANSWER_BYTES_MAX, limits.LEASE_ANSWER_BYTES_MAX),
+            wait_s=min(wait_s, limits.LEASE_WAIT_MAX_S),
+            call_left_s=context.time_remaining(),
+        )
+        if delivery is None:
+            again_s = 0.0 if self._node.draining.is_set() else self._node.clock.rng.uniform(0, POLL_AGAIN_JITTER_S)
+            return worker_pb2.LeaseResponse(
+                next_poll_after=codec.duration(again_s), directives=_directives(member.directives.values())
+            )
+        return worker_pb2.LeaseResponse(
+            batch=delivery.batch,
+            leases=[codec.lease_message(grant, self._ttl, self._delivery_ttl) for grant in delivery.grants],
+            directives=_directives(member.directives.values()),
+        )
+
+    @stream(Role.WORKER)
+    async def Heartbeat(  # type: ignore[override]
+        self, requests: AsyncIterator[worker_pb2.HeartbeatRequest], identity: Identity, context: Context
+    ) -> None:
+        first = await anext(requests, None)
+        if first is None:
+            return
+        if first.WhichOneof("message") != "hello":
+            raise InvalidArgument.field("message", "the first message of a stream must be hello")
+        member = await self._member(identity, first.hello.session)
+        held = codec.inventory(first.hello.inventory)
+        answers: asyncio.Queue[worker_pb2.HeartbeatResponse] = asyncio.Queue()
+
+        def push(directive: Directive) -> None:
+            answers.put_nowait(worker_pb2.HeartbeatResponse(directive=codec.directive_message(directive)))
+
+        async def write() -> None:
+            while True:
+                await context.write(await answers.get())
+
+        beat = await self._node.attendance.beat(member, held, member.free_slots, ())
+        answers.put_nowait(worker_pb2.HeartbeatResponse(ack=_ack(0, beat)))
+        member.push = push
+        writer = asyncio.create_task(write(), name="heartbeat writer")
+        move_on = Directive(0, DirectiveKind.RECONNECT, reason="this connection is old")
+        reconnect = asyncio.get_running_loop().call_later(RECONNECT_AT_S, push, move_on)
+        try:
+            async for request in requests:
+                if request.WhichOneof("message") != "beat":
+                    continue
+                beat = await self._beat(member, request.beat)
+                answers.put_nowait(worker_pb2.HeartbeatResponse(ack=_ack(request.beat.seq, beat)))
+        finally:
+            # The end of a stream says nothing of the worker: only CloseSession and expiry do.
+            reconnect.cancel()
+            writer.cancel()
+            if member.push is push:
+                member.push = None
+
+    @unary(Role.WORKER)
+    async def SendHeartbeat(
+        self, request: worker_pb2.SendHeartbeatRequest, identity: Identity, context: Context
+    ) -> worker_pb2.SendHeartbeatResponse:
+        member = await self._member(identity, request.session)
+        return worker_pb2.SendHeartbeatResponse(ack=_ack(request.beat.seq, await self._beat(member, request.beat)))
+
+    @unary(Role.WORKER, shield=False)
+    async def Complete(
+        self, request: worker_pb2.CompleteRequest, identity: Identity, context: Context
+    ) -> worker_pb2.CompleteResponse:
+        count = len(request.results)
+        if not 1 <= count <= limits.COMPLETE_BATCH_MAX:
+            raise InvalidArgument.field("results", f"must have 1 to {limits.COMPLETE_BATCH_MAX} entries, found {count}")
+        session = codec.session_id(request.session)
+        self._metrics.observe("rota.complete.batch", count)
+        waiting: list[asyncio.Future[Settlement] | RotaError] = []
+        for message in request.results:
+            try:
+                waiting.append(self._node.outcomes.enqueue(self._result(message, identity, session, context)))
+            except RotaError as refusal:
+                waiting.append(refusal)
+        settled = await asyncio.gather(*(w for w in waiting if not isinstance(w, RotaError)), return_exceptions=True)
+        answers = iter(settled)
+        return worker_pb2.CompleteResponse(
+            statuses=[_result_status(w if isinstance(w, RotaError) else next(answers)) for w in waiting]
+        )
+
+    @unary(Role.WORKER, shield=False)
+    async def CompleteJob(
+        self, request: worker_pb2.CompleteJobRequest, identity: Identity, context: Context
+    ) -> worker_pb2.CompleteJobResponse:
+        session = codec.session_id(request.session)
+        settled = await self._node.outcomes.submit(self._result(request, identity, session, context))
+        return worker_pb2.CompleteJobResponse(
+            duplicate=settled.duplicate,
+            state=int(settled.state),  # type: ignore[arg-type]
+        )
+
+    @unary(Role.WORKER)
+    async def CloseSession(
+        self, request: worker_pb2.CloseSessionRequest, identity: Identity, context: Context
+    ) -> worker_pb2.CloseSessionResponse:
+        member = await self._member(identity, request.session)
+        if request.mode == worker_pb2.CLOSE_MODE_DRAIN:
+            await self._node.attendance.drain(member)
+            return worker_pb2.CloseSessionResponse()
+        return worker_pb2.CloseSessionResponse(released=await self._node.attendance.close(member))
+
+    async def _member(self, identity: Identity, name: str) -> Member:
+        return await self._node.attendance.member(identity, codec.session_id(name))
+
+    async def _beat(self, member: Member, beat: worker_pb2.Beat) -> BeatAnswer:
+        held = codec.inventory(beat.inventory) if beat.HasField("inventory") else None
+        free_slots = min(max(beat.free_slots, 0), limits.SLOTS_MAX)
+        return await self._node.attendance.beat(member, held, free_slots, beat.acked_directives)
+
+    def _result(self, message: codec.AnyResult, identity: Identity, session: SessionId, context: Context) -> Result:
+        spawned: tuple[JobSpec, ...] = ()
+        if message.spawned:
+            spawned = self._spawned(message, identity, context)
+        return codec.result(message, identity, session, spawned)
+
+    def _spawned(self, message: codec.AnyResult, identity: Identity, context: Context) -> tuple[JobSpec, ...]:
+        problems = Problems()
+        if len(message.spawned) > limits.SPAWNED_JOBS_MAX:
+            raise InvalidArgument.field("spawned", f"must have at most {limits.SPAWNED_JOBS_MAX} entries")
+        now = self._node.database_clock.datetime()
+        specs = []
+        for index, item in enumerate(message.spawned):
+            at = f"spawned[{index}]."
+            if item.request_id:
+                problems.add(f"{at}request_id", "must be empty; the fence makes it repeatable already")
+            if item.HasField("dedupe"):
+                problems.add(f"{at}dedupe", "cannot be used with spawned jobs; create the job by CreateJob instead")
+            specs.append(codec.new_job(problems, at, item, identity.tenant_id, self._node.clock.new_id, now))
+        problems.raise_any()
+        self._trace_context.give(specs, context, identity.tenant)
+        return tuple(specs)
+
+    def _refuse_when_draining(self) -> None:
+        if self._node.draining.is_set():
+            raise Unavailable("this coordinator is leaving; another one answers", reason="DRAINING", retry_after_s=0.5)
+
+
+def _check_session(request: worker_pb2.OpenSessionRequest) -> None:
+    problems = Problems()
+    if not request.worker:
+        problems.add("worker", "must name the worker for people, for example host and process id")
+    for field in ("worker", "sdk", "build_id", "request_id"):
+        problems.text(field, getattr(request, field), limits.NAME_BYTES_MAX)
+    if not 1 <= len(request.queues) <= limits.SESSION_QUEUES_MAX:
+        problems.add("queues", f"must name 1 to {limits.SESSION_QUEUES_MAX} queues, found {len(request.queues)}")
+    for queue in request.queues[: limits.SESSION_QUEUES_MAX]:
+        problems.pattern("queues", queue, QUEUE, "1 to 64 letters, digits or ._- and begin with a letter or digit")
+    if len(request.types) > limits.SESSION_TYPES_MAX:
+        problems.add("types", f"must have at most {limits.SESSION_TYPES_MAX} entries, found {len(request.types)}")
+    for name in request.types[: limits.SESSION_TYPES_MAX]:
+        problems.pattern("types", name, TYPE, "1 to 128 letters, digits or ._:/- and begin with a letter or digit")
+    problems.integer("slots", request.slots, 0, limits.SLOTS_MAX)
+    problems.text_map("labels", dict(request.labels), limits.LABELS_MAX, limits.LABELS_BYTES_MAX)
+    if request.protocol_version < 0:
+        problems.add("protocol_version", f"must not be negative, found {request.protocol_version}")
+    problems.raise_any()
+
+
+def _session_uuid(identity: Identity, request_id: str) -> str | None:
+    """The id of a session that a request_id stands for: repeating the call finds the same one."""
+    if not request_id:
+        return None
+    seed = hashlib.sha256(f"session\0{identity.tenant_id}\0{identity.key_id}\0{request_id}".encode()).digest()
+    return str(uuid.UUID(bytes=seed[:16]))
+
+
+def _ack(seq: int, answer: BeatAnswer) -> worker_pb2.BeatAck:
+    return worker_pb2.BeatAck(
+        seq=seq,
+        renewed_for=codec.duration(answer.renewed_for_s),
+        lost=[_held(job, fence) for job, fence in answer.lost],
+        directives=_directives(answer.directives),
+    )
+
+
+def _held(job: JobId, fence: Fence) -> worker_pb2.HeldLease:
+    return worker_pb2.HeldLease(job=codec.job_name(job), fence=fence)
+
+
+def _directives(directives: Iterable[Directive]) -> list[worker_pb2.Directive]:
+    return [codec.directive_message(directive) for directive in directives]
+
+
+def _result_status(answer: "Settlement | BaseException") -> worker_pb2.ResultStatus:
+    if isinstance(answer, Settlement):
+        return worker_pb2.ResultStatus(
+            duplicate=answer.duplicate,
+            state=int(answer.state),  # type: ignore[arg-type]
+        )
+    if not isinstance(answer, Exception):
+        raise answer
+    return worker_pb2.ResultStatus(status=status_of(as_refusal(answer)))

@@ -1,0 +1,294 @@
+"""The composition root: builds store, services, loops and servers. The only file that knows all of them."""
+
+import asyncio
+import logging
+import signal
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from rota import telemetry as telemetry_module
+from rota.api.server import Server, TlsFiles
+from rota.clock import SystemClock
+from rota.config import Settings
+from rota.coordinator.node import Node
+from rota.domain.errors import InvalidArgument, RotaError, Unavailable
+from rota.domain.ids import CoordinatorId
+from rota.domain.model import ApiKey, Role
+from rota.service.identity import Keys
+from rota.store import schema
+from rota.store.doctor import Overview, PgDoctor
+from rota.store.embedded import EmbeddedError, EmbeddedPostgres
+from rota.store.engine import Database
+from rota.store.history import PgHistory
+from rota.store.identity import PgIdentity
+from rota.store.jobs import PgJobs
+from rota.store.leases import PgLeases
+from rota.store.outcomes import PgOutcomes
+from rota.store.readers import PgJobReader
+from rota.store.schema import SchemaStatus
+from rota.store.sessions import PgSessions
+from rota.store.shards import PgShards
+from rota.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A coordinator that answers: `address` is host:port as bound."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `rota doctor` looked at."""
+
+    name: str
+    level: Literal["ok", "warning", "error"]
+    text: str
+    remedy: str = ""
+
+
+@contextmanager
+def local_database(settings: Settings, *, ephemeral: bool = False) -> Iterator[str]:
+    """The configured database, or the embedded PostgreSQL, running for the length of the block.
+
+    Its data stays in the home folder between runs, unless `ephemeral`.
+    """
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    with tempfile.TemporaryDirectory(prefix="rota-") as scratch:
+        folder = Path(scratch) if ephemeral else settings.home / "dev"
+        server = EmbeddedPostgres(folder / "postgres" / "data")
+        try:
+            url = server.start()
+        except EmbeddedError as error:
+            raise Unavailable(str(error)) from error
+        try:
+            yield url
+        finally:
+            server.stop()
+
+
+def migrate(url: str) -> list[str]:
+    """Brings the schema up to date; the revisions applied."""
+    return schema.migrate(url)
+
+
+def schema_status(url: str) -> SchemaStatus:
+    return schema.status(url)
+
+
+def create_key(url: str, *, tenant: str, label: str, roles: frozenset[Role], ttl_s: float | None) -> tuple[str, ApiKey]:
+    """A new API key: its text, shown once, and its record. The tenant is created where it is new."""
+    return _with_keys(url, lambda keys: keys.create(tenant, label, roles, ttl_s))
+
+
+def list_keys(url: str, tenant: str | None = None) -> list[ApiKey]:
+    return _with_keys(url, lambda keys: keys.all(tenant))
+
+
+def revoke_key(url: str, key_id: str) -> bool:
+    """False when there is no such living key."""
+    return _with_keys(url, lambda keys: keys.revoke(key_id))
+
+
+@asynccontextmanager
+async def coordinator(settings: Settings, url: str, telemetry: Telemetry) -> AsyncIterator[tuple[Server, Node, Ready]]:
+    """A running coordinator; drained and stopped at the end of the block."""
+    tls = _tls(settings)
+    clock = SystemClock()
+    database = Database(url, on_error=lambda kind: telemetry.metrics.add("rota.store.errors", 1, kind))
+    host, _, _ = settings.listen.rpartition(":")
+    address = settings.advertise or f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}"
+    node = Node(
+        id=CoordinatorId(clock.new_id()),
+        # Port 0 gives a fresh port each time, and so an address of its own.
+        address=address if not address.endswith(":0") else f"{address}/{clock.new_id()}",
+        version=version("rota"),
+        jobs=PgJobs(database),
+        reader=PgJobReader(database),
+        leases=PgLeases(database),
+        outcomes=PgOutcomes(database),
+        sessions=PgSessions(database),
+        shards=PgShards(database),
+        history=PgHistory(database),
+        clock=clock,
+        telemetry=telemetry,
+        session_ttl_s=settings.session_ttl_s,
+        delivery_ttl_s=settings.delivery_ttl_s,
+        term_s=settings.shard_term_s,
+        history_s=settings.history_s,
+    )
+    keys = Keys(PgIdentity(database), clock)
+    server = Server(node, keys, telemetry)
+    try:
+        port = server.bind(settings.listen, tls)
+        await node.start()
+        await server.start()
+        try:
+            yield server, node, Ready(f"{host}:{port}")
+        finally:
+            await server.stop(settings.drain_timeout_s)
+            await node.stop()
+    finally:
+        await database.close()
+
+
+def serve(settings: Settings, url: str, *, on_ready: Callable[[Ready], None] = lambda ready: None) -> int:
+    """Runs a coordinator until SIGTERM or SIGINT, drains it, and answers with the exit code.
+
+    Refuses to start with a clear RotaError: database down, too old or not migrated, port taken, plaintext off loopback.
+    """
+    _tls(settings)
+    schema.check(url)
+    telemetry = telemetry_module.setup(
+        endpoint=settings.otlp_endpoint,
+        instance_id=f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}",
+        version=version("rota"),
+        trace_ratio=settings.trace_ratio,
+        log_level=settings.log_level,
+        log_format=settings.log_format,
+    )
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with coordinator(settings, url, telemetry) as (_, node, ready):
+            log.info("coordinator %s listens on %s", node.id, ready.address)
+            on_ready(ready)
+            await stop.wait()
+            log.info("draining")
+        log.info("stopped")
+
+    try:
+        _run(run())
+    finally:
+        telemetry.shutdown(5.0)
+    return 0
+
+
+def diagnose(settings: Settings) -> list[Finding]:
+    """What `rota doctor` finds in the database, without a coordinator's help."""
+    if settings.database_url is None:
+        return [
+            Finding(
+                "database",
+                "warning",
+                "no database is configured, so only a running `rota dev` could be looked at",
+                "set ROTA_DATABASE_URL, or pass --database-url",
+            )
+        ]
+    url = settings.database_url
+    try:
+        status = schema.status(url)
+    except RotaError as error:
+        return [Finding("database", "error", error.message, "start PostgreSQL, or correct the URL")]
+    findings = [Finding("database", "ok", f"PostgreSQL {status.server} answers")]
+    if not status.up_to_date:
+        found = status.current or "nothing"
+        text = f"the schema is at {found}, this version needs {status.head}"
+        return [*findings, Finding("schema", "error", text, "run: rota migrate")]
+    findings.append(Finding("schema", "ok", f"at revision {status.current}"))
+
+    async def look() -> Overview:
+        database = Database(url)
+        try:
+            return await PgDoctor(database).overview()
+        finally:
+            await database.close()
+
+    return findings + _judge(_run(look()))
+
+
+def _judge(found: Overview) -> list[Finding]:
+    skew_s = SystemClock().utc().timestamp() - found.now.timestamp()
+    findings = [
+        Finding(
+            "clock",
+            "ok" if abs(skew_s) < 1 else "warning",
+            f"this machine is {skew_s:+.3f} s apart from the database, whose clock decides",
+            "" if abs(skew_s) < 1 else "synchronise both clocks; nothing fires wrongly, but logs disagree",
+        ),
+        Finding(
+            "coordinators",
+            "ok" if found.coordinators else "error",
+            f"{found.coordinators} alive",
+            "" if found.coordinators else "start one with: rota serve",
+        ),
+        Finding(
+            "shards",
+            "ok" if found.shards_owned == found.shards else "error",
+            f"{found.shards_owned} of {found.shards} have a living owner",
+            ""
+            if found.shards_owned == found.shards
+            else "jobs of the others wait; a coordinator takes them in seconds",
+        ),
+    ]
+    late_s = found.oldest_due_s or 0.0
+    findings.append(
+        Finding(
+            "due jobs",
+            "ok" if late_s < 60 else "warning",
+            "none waits" if found.oldest_due_s is None else f"the oldest has waited for {late_s:.0f} s",
+            "" if late_s < 60 else "are workers for its queue and type running? see: rota worker list",
+        )
+    )
+    findings.append(
+        Finding(
+            "leases",
+            "ok" if not found.orphaned_leases else "warning",
+            f"{found.orphaned_leases} are held by dead sessions",
+            "" if not found.orphaned_leases else "a living coordinator ends them within seconds",
+        )
+    )
+    return findings
+
+
+def _tls(settings: Settings) -> TlsFiles | None:
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        return TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    if settings.tls_cert or settings.tls_key or settings.tls_client_ca:
+        raise InvalidArgument.field("tls_cert", "tls_cert and tls_key belong together, and tls_client_ca needs both")
+    host = settings.listen.rpartition(":")[0].strip("[]")
+    if host not in LOOPBACK and not settings.allow_plaintext:
+        raise InvalidArgument.field(
+            "listen",
+            f"{settings.listen} is reachable from elsewhere and there is no TLS, so keys would travel readable; "
+            "set tls_cert and tls_key, or allow_plaintext where a mesh encrypts",
+        )
+    return None
+
+
+def _with_keys(url: str, work: Callable[[Keys], Coroutine[Any, Any, T]]) -> T:
+    schema.check(url)
+
+    async def run() -> T:
+        database = Database(url)
+        try:
+            return await work(Keys(PgIdentity(database), SystemClock()))
+        finally:
+            await database.close()
+
+    return _run(run())
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)

@@ -1,0 +1,146 @@
+"""Who is there: opens sessions, hears their beats, and compares what workers hold with what the rows say."""
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from rota.clock import Clock, DatabaseClock
+from rota.coordinator.commits import Batcher
+from rota.coordinator.dispatcher import Dispatcher
+from rota.coordinator.inflight import Flight
+from rota.coordinator.members import Directive, Inventory, Member
+from rota.coordinator.memory import Memory
+from rota.domain.errors import RotaError, session_gone
+from rota.domain.ids import Fence, JobId, SessionId
+from rota.domain.model import Identity, Outcome, Session, SessionState
+from rota.domain.transition import Ending
+from rota.service.completions import Completions, LostLease
+from rota.service.sessions import Sessions
+from rota.store.port import BeatUpdate
+
+log = logging.getLogger(__name__)
+
+BEAT_BATCH_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BeatAnswer:
+    """`renewed_for_s` counts from the moment the beat was sent; `lost` are leases of the inventory to drop."""
+
+    renewed_for_s: float
+    lost: tuple[tuple[JobId, Fence], ...]
+    directives: tuple[Directive, ...]
+
+
+class Attendance:
+    def __init__(
+        self,
+        memory: Memory,
+        dispatcher: Dispatcher,
+        sessions: Sessions,
+        completions: Completions,
+        clock: Clock,
+        database_clock: DatabaseClock,
+    ) -> None:
+        self._memory = memory
+        self._dispatcher = dispatcher
+        self._sessions = sessions
+        self._completions = completions
+        self._clock = clock
+        self._database_clock = database_clock
+        self._beats: Batcher[BeatUpdate, SessionState] = Batcher(
+            "beats", self._renew, batch_max=BEAT_BATCH_MAX, concurrency=1, key=lambda beat: beat.session_id
+        )
+
+    @property
+    def ttl_s(self) -> float:
+        return self._sessions.ttl_s
+
+    async def open(self, identity: Identity, session: Session) -> Member:
+        opened = await self._sessions.open(session)
+        log.info("session %s opened by worker %s", opened.id, opened.worker)
+        return self._remember(identity, opened)
+
+    async def member(self, identity: Identity, session: SessionId) -> Member:
+        """A living session of the caller's tenant, from memory or from its row."""
+        member = self._memory.members.get(session)
+        if member is None:
+            member = self._remember(identity, await self._sessions.get(identity.tenant_id, session))
+        elif member.session.tenant_id != identity.tenant_id:
+            raise session_gone(session)
+        return member
+
+    async def beat(
+        self, member: Member, inventory: Inventory | None, free_slots: int, acknowledged: Sequence[int]
+    ) -> BeatAnswer:
+        """Renews a session, and tells it what it must know. SESSION_GONE when it is dead."""
+        state = await self._beats.submit(BeatUpdate(member.id, free_slots))
+        member.last_beat_at = self._clock.monotonic()
+        member.free_slots = free_slots
+        member.draining = member.draining or state is SessionState.DRAINING
+        member.acknowledge(acknowledged)
+        lost = () if inventory is None else await self._compare(member, inventory)
+        return BeatAnswer(self._sessions.ttl_s, lost, tuple(member.directives.values()))
+
+    async def drain(self, member: Member) -> None:
+        """No new jobs for this session; its parked polls are answered."""
+        member.draining = True
+        self._dispatcher.drop(member)
+        await self._sessions.drain(member.session.tenant_id, member.id)
+
+    async def close(self, member: Member) -> int:
+        """Ends a session; the leases that it holds still are given back, and how many they were."""
+        member.draining = True
+        self._dispatcher.drop(member)
+        await self._sessions.close(member.session.tenant_id, member.id)
+        self._memory.members.remove(member.id)
+        held = [
+            LostLease(f.tenant_id, f.job_id, f.fence, Ending(Outcome.RELEASED))
+            for f in self._memory.in_flight.of(member.id)
+        ]
+        return await self._completions.lose(held) if held else 0
+
+    async def settle_beats(self) -> None:
+        await self._beats.drain()
+
+    def _remember(self, identity: Identity, session: Session) -> Member:
+        first_batch = int(self._database_clock.now() * 1000)
+        return self._memory.members.add(session, identity.tenant, first_batch, self._clock.monotonic())
+
+    async def _renew(self, beats: Sequence[BeatUpdate]) -> Sequence[SessionState | RotaError]:
+        states = await self._sessions.beat(beats)
+        gone = [beat.session_id for beat in beats if beat.session_id not in states]
+        for session in gone:
+            member = self._memory.members.remove(session)
+            if member is not None:
+                member.draining = True
+                self._dispatcher.drop(member)
+        return [states.get(beat.session_id) or session_gone(beat.session_id) for beat in beats]
+
+    async def _compare(self, member: Member, inventory: Inventory) -> tuple[tuple[JobId, Fence], ...]:
+        member.take_inventory(inventory)
+        flights = {(f.job_id, f.fence): f for f in self._memory.in_flight.of(member.id)}
+        for key in inventory.leases & flights.keys():
+            flights[key].proven = True
+        dropped = [f for key, f in flights.items() if key not in inventory.leases and _speaks_of(inventory, f)]
+        if dropped:
+            log.info("session %s does not hold %d of its leases", member.id, len(dropped))
+            await self._completions.lose([_dropped(flight) for flight in dropped])
+        unknown = inventory.leases - flights.keys()
+        return tuple(sorted(unknown - await self._really_held(member, unknown)))
+
+    async def _really_held(self, member: Member, leases: Collection[tuple[JobId, Fence]]) -> set[tuple[JobId, Fence]]:
+        # Leases of shards that this coordinator does not own, or has not read yet, are known to the rows only.
+        if not leases:
+            return set()
+        return await self._completions.held(member.session.tenant_id, member.id, leases)
+
+
+def _speaks_of(inventory: Inventory, flight: Flight) -> bool:
+    """Whether the worker took this inventory after the answer with this lease could have arrived."""
+    return inventory.batches.get(flight.poller, 0) >= flight.batch
+
+
+def _dropped(flight: Flight) -> LostLease:
+    outcome = Outcome.LEASE_LOST if flight.proven else Outcome.UNDELIVERED
+    return LostLease(flight.tenant_id, flight.job_id, flight.fence, Ending(outcome), gone=True)

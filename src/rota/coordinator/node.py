@@ -1,0 +1,191 @@
+"""One coordinator: starts, supervises and drains its loops, in order."""
+
+import asyncio
+import logging
+
+from rota.clock import Clock, DatabaseClock
+from rota.coordinator.attendance import Attendance
+from rota.coordinator.commits import Batcher
+from rota.coordinator.dispatcher import Dispatcher
+from rota.coordinator.janitor import Janitor
+from rota.coordinator.loop import Loop
+from rota.coordinator.memory import Memory
+from rota.coordinator.ownership import Ownership
+from rota.coordinator.poller import Poller
+from rota.coordinator.reaper import Reaper
+from rota.domain import limits
+from rota.domain.ids import CoordinatorId
+from rota.domain.model import DirectiveKind, Result, Settlement
+from rota.service.completions import Completions
+from rota.service.jobs import CreateAnswer, Jobs
+from rota.service.leases import Leases
+from rota.service.sessions import Sessions
+from rota.store.port import (
+    CreateCall,
+    HistoryStore,
+    JobReader,
+    JobStore,
+    LeaseStore,
+    OutcomeStore,
+    SessionStore,
+    ShardStore,
+)
+from rota.telemetry import Telemetry
+
+log = logging.getLogger(__name__)
+
+WRITES_AT_ONCE = 2
+"""Transactions of one kind at a time. More only make the batches smaller: four connections in all saturate."""
+
+CLAIMS_AT_ONCE = 2
+
+
+class Node:
+    """Built of stores and values; `start` first, `drain` last."""
+
+    def __init__(
+        self,
+        *,
+        id: CoordinatorId,
+        address: str,
+        version: str,
+        jobs: JobStore,
+        reader: JobReader,
+        leases: LeaseStore,
+        outcomes: OutcomeStore,
+        sessions: SessionStore,
+        shards: ShardStore,
+        history: HistoryStore,
+        clock: Clock,
+        telemetry: Telemetry,
+        session_ttl_s: float,
+        delivery_ttl_s: float,
+        term_s: float,
+        history_s: float,
+    ) -> None:
+        metrics = telemetry.metrics
+        self.id = id
+        self.address = address
+        self.clock = clock
+        self.database_clock = DatabaseClock(clock)
+        self.delivery_ttl_s = delivery_ttl_s
+        self.memory = Memory(self.database_clock, metrics)
+        self.jobs = Jobs(jobs, reader, outcomes, self.memory, metrics)
+        self.completions = Completions(outcomes, self.memory, clock, metrics, telemetry.traces)
+        self.sessions = Sessions(sessions, id, session_ttl_s, metrics)
+        self._metrics = metrics
+        self.reaper = Reaper(
+            self.memory,
+            self.completions,
+            self.sessions,
+            clock,
+            self.database_clock,
+            metrics,
+            delivery_ttl_s=delivery_ttl_s,
+        )
+        self.poller = Poller(
+            self.memory,
+            leases,
+            shards,
+            id,
+            clock,
+            self.database_clock,
+            give_back=self.reaper.give_back,
+            expire=self.reaper.expire,
+        )
+        self.ownership = Ownership(
+            self.memory,
+            shards,
+            id,
+            clock,
+            self.database_clock,
+            address=address,
+            version=version,
+            term_s=term_s,
+            on_acquired=self.poller.begin,
+        )
+        self.dispatcher = Dispatcher(
+            self.memory,
+            Leases(leases, id, metrics, telemetry.traces),
+            clock,
+            self.database_clock,
+            metrics,
+            trusted=self.ownership.trusted,
+            give_back=self.reaper.give_back,
+            claims_at_once=CLAIMS_AT_ONCE,
+        )
+        self.attendance = Attendance(
+            self.memory, self.dispatcher, self.sessions, self.completions, clock, self.database_clock
+        )
+        self.creations: Batcher[CreateCall, CreateAnswer] = Batcher(
+            "new jobs",
+            self.jobs.create,
+            batch_max=limits.CREATE_BATCH_MAX,
+            concurrency=WRITES_AT_ONCE,
+            weight=lambda call: len(call.specs),
+            key=lambda call: (call.tenant_id, call.method, call.request_id) if call.request_id else None,
+        )
+        self.outcomes: Batcher[Result, Settlement] = Batcher(
+            "outcomes",
+            self.completions.settle,
+            batch_max=limits.COMPLETE_BATCH_MAX,
+            concurrency=WRITES_AT_ONCE,
+            key=lambda result: (result.job_id, result.fence),
+        )
+        self.draining = asyncio.Event()
+        self._loops: list[Loop] = [
+            self.ownership,
+            self.poller,
+            self.reaper,
+            Janitor(history, clock, history_s=history_s),
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._measure()
+
+    async def start(self) -> None:
+        """Registers, acquires what is free and starts the loops."""
+        alone = await self.ownership.register()
+        if alone:
+            self.reaper.expect_survivors()
+        # History must have room before the first outcome arrives.
+        await self._loops[-1].step_safely()
+        await self.ownership.step()
+        self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in self._loops]
+
+    def healthy(self) -> bool:
+        """Whether this coordinator makes progress: its term is renewed and it is not leaving."""
+        return self.ownership.trusted() and not self.draining.is_set()
+
+    async def drain(self) -> None:
+        """Hands the shards over, answers parked polls, asks sessions to reconnect, and writes what is on its way.
+
+        Shards go first, so that another owner serves them while this one waits for the rest.
+        """
+        self.draining.set()
+        await self.dispatcher.drain()
+        try:
+            await self.ownership.leave()
+        except Exception as error:
+            log.warning("the shards could not be handed over, their term will run out: %s", error)
+        for member in self.memory.members:
+            member.direct(DirectiveKind.RECONNECT, reason="this coordinator is leaving")
+        await self.creations.drain()
+        await self.outcomes.drain()
+        await self.attendance.settle_beats()
+
+    async def stop(self) -> None:
+        """Ends the loops."""
+        for loop in self._loops:
+            loop.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.memory.close()
+
+    def _measure(self) -> None:
+        memory = self.memory
+        self._metrics.gauge("rota.shards.owned", lambda: len(memory.terms))
+        self._metrics.gauge("rota.ready.jobs", lambda: len(memory.ready))
+        self._metrics.gauge("rota.inflight.leases", lambda: len(memory.in_flight))
+        self._metrics.gauge("rota.polls.parked", lambda: self.dispatcher.parked)
+        self._metrics.gauge("rota.clock.skew_seconds", self.database_clock.skew_s)
