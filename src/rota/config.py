@@ -76,12 +76,14 @@ def format_duration(span_s: float) -> str:
             return f"{int(count)}{unit}"
     if 0 < span_s < 1 and (span_s * 1000).is_integer():
         return f"{int(span_s * 1000)}ms"
-    return f"{int(span_s)}s" if span_s == int(span_s) else f"{span_s!r}s"
+    if span_s == int(span_s):
+        return f"{int(span_s)}s"
+    return f"{span_s!r}s" if "e" not in repr(span_s) else repr(span_s)
 
 
 def hide_password(url: str) -> str:
     """A URL or connection text with every password replaced by ***, and rather too much hidden than too little."""
-    hidden = re.sub(r"(?<=://)([^:@]*):.*@", r"\1:***@", url, flags=re.DOTALL)
+    hidden = re.sub(r"^((?:[\w+.-]*:)?//)?+([^:@]*):.*@", r"\1\2:***@", url, flags=re.DOTALL)
     return re.sub(r"(?i)(password=)[^&\s]*", r"\1***", hidden)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rota.config import OPTIONS, Settings, format_duration, hide_password, parse_duration, suggestion
 from rota.domain.errors import InvalidArgument
 
@@ -87,7 +88,7 @@ def test_an_empty_variable_is_unset_and_otel_s_own_endpoint_counts() -> None:
         ({"ROTA_SESION_TTL": "3s"}, "", {}, "ROTA_SESION_TTL: no such environment .* did you mean ROTA_SESSION_TTL?"),
         ({"ROTA_COLOUR": "3s"}, "", {}, "ROTA_COLOUR: no such environment variable .* known are ROTA_ADDRESS, "),
         ({}, 'sesion-ttl = "3s"', {}, "given.toml: sesion-ttl: no such setting; did you mean session_ttl?"),
-        ({}, "[server]\nport = 1", {}, "given.toml: server: no such setting; known are database_url, "),
+        ({}, "[server]\nport = 1", {}, "given.toml: server: no such setting; known are advertise, "),
         ({}, "", {"lisen": "x"}, "lisen: no such setting; did you mean listen?"),
         ({}, "session_ttl = true", {}, "session_ttl: expected a duration such as .*, found True"),
         ({}, "listen = 7070", {}, "listen: expected text, found 7070"),

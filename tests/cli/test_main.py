@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+
 from rota.cli import errors
 from rota.cli.errors import Exit
 from rota.domain.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound, Unavailable

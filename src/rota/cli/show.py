@@ -48,8 +48,8 @@ class LineView:
         if now - self._last < LINE_EVERY_S:
             return
         self._last = now
-        counts = " ".join(f"{name.lower()} {snapshot.states[name]}" for name in _ORDER if snapshot.states[name])
-        line = f"{now - self._begun:5.0f} s  {doing}: created {snapshot.created}, {counts}, {snapshot.rate:.1f}/s"
+        counts = ", ".join(f"{name.lower()} {snapshot.states[name]}" for name in _ORDER if snapshot.states[name])
+        line = f"{now - self._begun:5.0f} s  {doing}, created {snapshot.created}: {counts}; {snapshot.rate:.1f}/s"
         print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ def summary_lines(summary: Summary) -> Sequence[str]:
     if summary.p50_ms is not None and summary.p99_ms is not None:
         lines.append(f"due to leased: p50 {summary.p50_ms:g} ms, p99 {summary.p99_ms:g} ms")
     if summary.unfinished:
-        lines.append(f"{summary.unfinished} not finished yet")
+        lines.append(f"{summary.unfinished} not finished yet: it goes on with the next start")
     return lines
 
 

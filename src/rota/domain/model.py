@@ -242,6 +242,7 @@ class LiveJob:
     leased_at: datetime | None
     deadline_at: datetime | None
     size: int
+    traceparent: str
 
 
 @dataclass(slots=True)

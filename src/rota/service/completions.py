@@ -13,7 +13,7 @@ from rota.domain import transition
 from rota.domain.errors import RotaError, Unavailable, not_lease_owner, outcome_conflict, stale_fence
 from rota.domain.fairness import Entry
 from rota.domain.ids import Fence, JobId, SessionId, TenantId
-from rota.domain.model import JobState, LiveJob, Outcome, Result, Settlement
+from rota.domain.model import Failure, JobState, LiveJob, Outcome, Result, Settlement
 from rota.domain.transition import Ending, Finish, Requeue
 from rota.service.jobs import entry_of
 from rota.service.notices import Notices
@@ -74,7 +74,7 @@ class Completions:
                 self._notices.jobs_waiting([entry_of(s, due[s.id]) for s in result.spawned if s.id in due])
         for key, state in accepted.items():
             answers[key] = Settlement(state)
-            self._ended(*key)
+            self._notices.lease_ended(*key)
             self._notices.job_finished(key[0])
         if accepted:
             self._metrics.add("rota.attempts.ended", len(accepted), Outcome.SUCCEEDED.name.lower())
@@ -82,8 +82,7 @@ class Completions:
         rest = [_item(r) for r in results if (r.job_id, r.fence) not in accepted]
         if rest:
             answers |= await self._decide(rest)
-        if self._traces is not None:
-            self._trace(results, answers)
+        self._trace_results(results, answers)
         return [answers[r.job_id, r.fence] for r in results]
 
     async def lose(self, leases: Sequence[LostLease]) -> int:
@@ -151,6 +150,7 @@ class Completions:
                     strangers.append(item)
                 elif item.session_id is not None and job.session_id != item.session_id:
                     answers[key] = not_lease_owner(item.job_id, item.fence)
+                    self._metrics.add("rota.fences.refused", 1, "not_lease_owner")
                 elif item.needs_dead_session and job.session_alive:
                     answers[key] = Settlement(job.state, duplicate=True)
                 else:
@@ -160,6 +160,8 @@ class Completions:
             applied = await self._apply(list(decided.values()))
             for key in applied:
                 answers[key] = self._applied(decided[key])
+                if pending[key].result is None:
+                    self._trace_loss(decided[key])
             pending = {key: pending[key] for key in decided if key not in applied}
             if not pending:
                 return answers
@@ -182,7 +184,7 @@ class Completions:
 
     def _applied(self, decided: Decided) -> Settlement:
         job, decision = decided.job, decided.decision
-        self._ended(job.id, job.fence)
+        self._notices.lease_ended(job.id, job.fence)
         if decided.outcome is not None:
             self._metrics.add("rota.attempts.ended", 1, decided.outcome.name.lower())
         if isinstance(decision, Requeue):
@@ -202,16 +204,16 @@ class Completions:
                 self._metrics.add("rota.fences.refused", 1, answer.metadata.get("cause", answer.reason).lower())
         return answers
 
-    def _ended(self, job: JobId, fence: Fence) -> None:
-        self._notices.lease_ended(job, fence)
-
-    def _trace(self, results: Sequence[Result], answers: dict[tuple[JobId, Fence], Settlement | RotaError]) -> None:
-        assert self._traces is not None
+    def _trace_results(
+        self, results: Sequence[Result], answers: dict[tuple[JobId, Fence], Settlement | RotaError]
+    ) -> None:
+        """The end of attempts as the worker's spans see it; a worker that traces nothing has none."""
+        if self._traces is None:
+            return
         for result in results:
             if not result.traceparent:
                 continue
             answer = answers[result.job_id, result.fence]
-            refused = isinstance(answer, RotaError)
             self._traces.complete(
                 parent=result.traceparent,
                 job_id=result.job_id,
@@ -220,9 +222,25 @@ class Completions:
                 fence=result.fence,
                 outcome=result.outcome.name,
                 state=answer.reason if isinstance(answer, RotaError) else answer.state.name,
-                error_type=answer.reason if refused and isinstance(answer, RotaError) else _failure_type(result),
+                error_type=answer.reason if isinstance(answer, RotaError) else _failure_type(result.failure),
                 duplicate=isinstance(answer, Settlement) and answer.duplicate,
             )
+
+    def _trace_loss(self, decided: Decided) -> None:
+        """The end of an attempt that no worker reported, under the job's own span."""
+        job = decided.job
+        if self._traces is None or not job.traceparent or decided.outcome is None:
+            return
+        self._traces.complete(
+            parent=job.traceparent,
+            job_id=job.id,
+            type=job.type,
+            attempt=job.attempt,
+            fence=job.fence,
+            outcome=decided.outcome.name,
+            state=decided.decision.state.name,
+            error_type=_failure_type(decided.failure),
+        )
 
 
 def _item(result: Result) -> _Item:
@@ -291,5 +309,5 @@ def _ended_attempt(item: _Item, known: Ended, stored: Outcome) -> Settlement | R
     return outcome_conflict(item.job_id, item.fence, stored.name)
 
 
-def _failure_type(result: Result) -> str:
-    return result.failure.type if result.failure else ""
+def _failure_type(failure: Failure | None) -> str:
+    return failure.type if failure else ""

@@ -44,7 +44,7 @@ _LIVE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j.fence, j.session_id::text,
        EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL AND s.expires_at > now()),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
-       octet_length(j.payload), now()
+       octet_length(j.payload), now(), j.traceparent
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[]) AS r (tenant_id, id)
 JOIN jobs j USING (tenant_id, id)
 """
@@ -230,6 +230,7 @@ def _live(r: Row) -> LiveJob:
         leased_at=r[15],
         deadline_at=r[16],
         size=r[17],
+        traceparent=r[19] or "",
     )
 
 

@@ -38,9 +38,7 @@ class Refusal(Exception):
         status = status_pb2.Status(code=self.code.value[0], message=self.message)
         details: list[Any] = []
         if self.reason:
-            details.append(
-                error_details_pb2.ErrorInfo(reason=self.reason, domain="rota", metadata=self.metadata)
-            )
+            details.append(error_details_pb2.ErrorInfo(reason=self.reason, domain="rota", metadata=self.metadata))
         if self.retry_after is not None:
             details.append(error_details_pb2.RetryInfo(retry_delay=codec.duration(self.retry_after)))
         if self.violations:
@@ -178,9 +176,7 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
 
     def direct(self, kind: int, job: str = "", fence: int = 0, reason: str = "", id: int = 0) -> int:
         """Sends a directive at once and repeats it until it is acknowledged."""
-        directive = worker_pb2.Directive(
-            id=id or next(self._numbers), kind=kind, job=job, fence=fence, reason=reason
-        )
+        directive = worker_pb2.Directive(id=id or next(self._numbers), kind=kind, job=job, fence=fence, reason=reason)
         with self.cond:
             self._directives[directive.id] = directive
         for stream in list(self._streams):
@@ -244,7 +240,7 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
     # The service
 
     def _enter(self, method: str, request: Any, context: grpc.ServicerContext) -> Any:
-        metadata = {key: value for key, value in context.invocation_metadata() or ()}
+        metadata = dict(context.invocation_metadata() or ())
         with self.cond:
             self.calls.append(Call(method, request, time.monotonic(), context.peer(), metadata))
             action = self._scripts[method].popleft() if self._scripts[method] else None
@@ -327,7 +323,7 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
             session = ""
             try:
                 for request in requests:
-                    metadata = {key: value for key, value in context.invocation_metadata() or ()}
+                    metadata = dict(context.invocation_metadata() or ())
                     with self.cond:
                         self.calls.append(Call("Heartbeat", request, time.monotonic(), context.peer(), metadata))
                         self.cond.notify_all()

@@ -1,6 +1,7 @@
 """Signs of life: they leave whatever handlers do, survive broken streams, and their absence is noticed in time."""
 
 import asyncio
+import itertools
 import threading
 import time
 from typing import Any
@@ -49,7 +50,7 @@ def test_the_stream_begins_with_a_full_inventory_and_beats_count_up(quick: Scrip
     assert [beat.seq for beat in quick.beats[:4]] == [1, 2, 3, 4]
     assert quick.beats[0].free_slots == 4
     times = [call.at for call in quick.calls if call.method == "Heartbeat"][:5]
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert all(0.15 <= gap <= 0.35 for gap in gaps), gaps
 
 

@@ -226,8 +226,10 @@ def test_a_server_with_a_smaller_limit_splits_the_call(server: ScriptServer) -> 
         server.wait(lambda: server.hellos, "the stream")
         gate.set()
         server.wait(
-            lambda: {r.job for q in server.of("Complete") if len(q.results) <= 2 for r in q.results}
-            == {job.job for job in jobs},
+            lambda: (
+                {r.job for q in server.of("Complete") if len(q.results) <= 2 for r in q.results}
+                == {job.job for job in jobs}
+            ),
             "all outcomes",
         )
         worker.stop()

@@ -1,4 +1,4 @@
-"""Leaving: no new jobs, unstarted ones go back at once, running ones finish, outcomes are answered, beats to the last."""
+"""Leaving: unstarted jobs go back at once, running ones finish, outcomes are answered, beats go on to the last."""
 
 import asyncio
 import signal
@@ -260,7 +260,7 @@ def test_unreadable_tls_files_are_named(server: ScriptServer) -> None:
 
     worker = Worker(address=server.address, tls=Tls(ca="/nowhere/ca.pem"))
     worker.add("work", lambda lease: None)
-    with pytest.raises(FileNotFoundError, match="ca.pem"), running(worker) as run:
+    with pytest.raises(FileNotFoundError, match=r"ca\.pem"), running(worker) as run:
         run.finish()
 
 

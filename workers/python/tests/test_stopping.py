@@ -1,6 +1,7 @@
 """Cancellation and run timeouts: what handlers see, and which outcome wins."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from typing import Any
@@ -84,10 +85,8 @@ def test_the_handlers_own_success_wins_over_cancellation(server: ScriptServer, a
 
     async def work_async(lease: Lease) -> str:
         started.set()
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(30)
-        except asyncio.CancelledError:
-            pass
         return "done anyway"
 
     result = cancelled_result(server, work_async if asynchronous else work, started)

@@ -179,7 +179,7 @@ def test_a_job_reads_back() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"run_time": datetime(2027, 1, 1)}, "aware"),  # noqa: DTZ001
+        ({"run_time": datetime(2027, 1, 1)}, "aware"),
         ({"run_time": datetime(2027, 1, 1, tzinfo=UTC), "delay": 5}, "both"),
     ],
 )

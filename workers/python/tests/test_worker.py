@@ -297,8 +297,7 @@ def test_no_more_handlers_run_than_slots_and_all_slots_are_used(server: ScriptSe
     @worker.job("async")
     async def work_async(lease: Lease) -> None:
         enter(1)
-        while not gate.is_set():
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(gate.wait, 10)
         enter(-1)
 
     jobs = [server.job("work" if i % 2 else "async") for i in range(12)]

@@ -1,0 +1,90 @@
+# Rota. `make` alone prints what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+VENV ?= .venv
+PY := $(VENV)/bin/python
+PYTHON ?= python3
+ARGS ?=
+
+.PHONY: help
+help: ## Print this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+.PHONY: run
+run: $(VENV)/.ready ## Start Rota alone on this machine and run the examples; ARGS="--for 20s --json" ends by itself
+	@$(VENV)/bin/rota dev --examples examples $(ARGS)
+
+.PHONY: dev
+dev: $(VENV)/.ready ## Start Rota alone on this machine and leave the work to you
+	@$(VENV)/bin/rota dev $(ARGS)
+
+##@ Check
+.PHONY: test
+test: $(VENV)/.ready ## Run everything: make check, the suite on both PostgreSQL versions, end to end
+	@scripts/test.sh
+
+.PHONY: check
+check: $(VENV)/.ready format-check lint types imports proto-check verify unit store-suite ## All quick checks: format, lint, types, imports, buf, stubs, unit, store suite
+
+.PHONY: format
+format: $(VENV)/.ready ## Format the code
+	@$(VENV)/bin/ruff format -q . && $(VENV)/bin/ruff check -q --fix --exit-zero . && $(VENV)/bin/buf format -w
+
+.PHONY: format-check
+format-check: $(VENV)/.ready
+	@$(VENV)/bin/ruff format --check -q . && $(VENV)/bin/buf format -d --exit-code
+
+.PHONY: lint
+lint: $(VENV)/.ready ## Lint
+	@$(VENV)/bin/ruff check -q .
+
+.PHONY: types
+types: $(VENV)/.ready ## Check the types, strictly
+	@$(VENV)/bin/mypy
+
+.PHONY: imports
+imports: $(VENV)/.ready ## Check that imports point inward
+	@PYTHONPATH=src:workers/python/src $(VENV)/bin/lint-imports --no-cache | tail -n 12
+
+.PHONY: proto-check
+proto-check: $(VENV)/.ready ## buf lint, and buf breaking against main
+	@$(VENV)/bin/buf lint && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/buf_breaking.sh
+
+.PHONY: unit
+unit: $(VENV)/.ready ## Tests without a server process
+	@$(PY) -m pytest -q tests/domain tests/cli tests/api/test_contract.py tests/test_telemetry.py workers/python/tests
+
+.PHONY: store-suite
+store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL; ROTA_TEST_PG=15 for the oldest supported
+	@$(PY) -m pytest -q tests/store tests/service tests/coordinator
+
+.PHONY: e2e
+e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, kill -9
+	@$(PY) -m pytest -q tests/api tests/e2e
+
+##@ Make
+.PHONY: gen
+gen: $(VENV)/.ready ## Generate the stubs from proto/
+	@$(PY) scripts/gen.py
+
+.PHONY: verify
+verify: $(VENV)/.ready ## Check that what is generated is fresh
+	@$(PY) scripts/gen.py --check
+
+.PHONY: lock
+lock: $(VENV)/.ready ## Pin the newest versions that requirements/dev.in allows
+	@$(VENV)/bin/uv pip compile -q --universal --upgrade --no-header --no-annotate --no-emit-package rota --no-emit-package rota-sdk requirements/dev.in -o requirements/dev.txt
+
+.PHONY: bench
+bench: $(VENV)/.ready ## Measure: drain beside the SQL floor of the same run; ARGS="--n 20000"
+	@bench/run drain $(ARGS)
+
+.PHONY: clean
+clean: ## Remove the environment and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.ready: pyproject.toml workers/python/pyproject.toml requirements/dev.txt
+	@scripts/venv.sh "$(PYTHON)" "$(VENV)"
+	@touch $@

@@ -1,0 +1,63 @@
+"""Who used how much CPU. Spans are seconds; the kernel counts them in steps of 10 ms."""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+import psutil
+
+
+def used_s(pid: int) -> float:
+    """What one process has used, without its children."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def tree_used_s(pid: int) -> float:
+    """What a process and all its descendants have used, those that have ended included."""
+    root = psutil.Process(pid)
+    total = 0.0
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            # Of the ended ones the kernel keeps the sum with their parent.
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The whole machine and the processes of this run at one moment."""
+
+    at: float
+    machine_s: float
+    own_s: float
+    coordinator_s: float
+    store_s: float
+    worker_s: float
+
+    @classmethod
+    def take(cls, *, store: int, coordinator: int | None = None, worker: int | None = None) -> Self:
+        """Reads the processes with these ids, and this one."""
+        busy = psutil.cpu_times()
+        idle = busy.idle + getattr(busy, "iowait", 0.0) + getattr(busy, "steal", 0.0)
+        # A guest's time is contained in user's.
+        guests = getattr(busy, "guest", 0.0) + getattr(busy, "guest_nice", 0.0)
+        return cls(
+            time.monotonic(),
+            sum(busy) - idle - guests,
+            used_s(os.getpid()),
+            0.0 if coordinator is None else used_s(coordinator),
+            tree_used_s(store),
+            0.0 if worker is None else used_s(worker),
+        )
+
+    def foreign_pct(self, earlier: "Reading") -> float:
+        """What others used since an earlier reading, in % of one core; the kernel's own threads are among them."""
+        ours = sum(
+            getattr(self, name) - getattr(earlier, name) for name in ("own_s", "coordinator_s", "store_s", "worker_s")
+        )
+        span_s = max(self.at - earlier.at, 0.001)
+        return max(self.machine_s - earlier.machine_s - ours, 0.0) / span_s * 100

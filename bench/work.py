@@ -1,0 +1,58 @@
+"""The worker of a run: a user's program with a handler that does nothing."""
+
+import argparse
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from bench.profiler import profiled
+from rota_sdk import Lease, Worker
+
+JOB = "noop"
+
+
+def build(slots: int, expect: int, events: TextIO | None) -> Worker:
+    """Says when the first and when the last of `expect` jobs is started; with `events`, writes down every start."""
+    worker = Worker(slots=slots)
+    started = 0
+
+    async def noop(lease: Lease) -> None:
+        nonlocal started
+        started += 1
+        if events is not None:
+            events.write(f"{lease.text()} {time.time():.6f}\n")
+        if started == 1:
+            say(first_start=time.time())
+        if started == expect:
+            say(all_started=time.time())
+
+    worker.add(JOB, noop)
+    return worker
+
+
+def say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--slots", type=int, required=True)
+    parser.add_argument("--expect", type=int, required=True)
+    parser.add_argument("--events", type=Path)
+    parser.add_argument("--profile", type=Path)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    events = arguments.events.open("w") if arguments.events else None
+    worker = build(arguments.slots, arguments.expect, events)
+    say(ready_cpu_s=time.process_time())
+    with profiled(arguments.profile):
+        worker.run()
+    if events is not None:
+        events.close()
+    say(counts=worker.counts())
+
+
+if __name__ == "__main__":
+    main()

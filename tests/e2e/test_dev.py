@@ -1,0 +1,220 @@
+"""`rota dev` as a new user meets it: real processes, a real database, the real SDK."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+START_S = 60
+STOP_S = 20
+
+# The README's first worker.
+WORKER = """
+from rota_sdk import Lease, Worker
+
+worker = Worker(slots=10)
+
+@worker.job("greet")
+def greet(lease: Lease) -> str:
+    if lease.attempt == 1:
+        raise RuntimeError("not yet awake")
+    return f"Hello, {lease.json()['name']}!"
+
+if __name__ == "__main__":
+    worker.run()
+"""
+
+
+class Dev:
+    """A `rota dev` in a home of its own."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("ROTA_", "OTEL_"))}
+        self.environment["ROTA_HOME"] = str(home)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rota", "dev", "--listen", "127.0.0.1:0", *options],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.said = ""
+
+    def ready(self) -> "Dev":
+        """Waits for the invitation to go on in a second terminal."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line
+            if line.startswith("Ctrl-C stops everything."):
+                break
+        found = re.search(r"^Rota serves at (\S+)$", self.said, re.MULTILINE)
+        assert found, self.said
+        self.environment["ROTA_ADDRESS"] = found[1]
+        return self
+
+    def family(self) -> list[psutil.Process]:
+        """Every process of it, itself left out."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def rota(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """A command in the second terminal."""
+        return subprocess.run(
+            [sys.executable, "-m", "rota", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def told(self, *arguments: str) -> Any:
+        """The one JSON document of a command that succeeds."""
+        done = self.rota(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """Ctrl-C; the exit code."""
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=STOP_S)
+        self.said += rest
+        return self.process.returncode
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Dev]]:
+    started: list[Dev] = []
+
+    def begin(*options: str, home: Path | None = None) -> Dev:
+        started.append(Dev(home or tmp_path / "home", *options))
+        return started[-1]
+
+    yield begin
+    for dev in started:
+        if dev.process.poll() is None:
+            dev.process.kill()
+            dev.process.wait()
+        if dev.process.stdout is not None:
+            dev.process.stdout.close()
+
+
+def assert_gone(family: list[psutil.Process], timeout_s: float) -> None:
+    _, left = psutil.wait_procs(family, timeout=timeout_s)
+    assert [p for p in left if p.is_running() and p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_the_examples_run_by_themselves_and_lose_nothing(start: Any) -> None:
+    dev = start("--ephemeral", "--examples", str(ROOT / "examples"), "--for", "5s", "--json")
+    said, _ = dev.process.communicate(timeout=110)
+    assert dev.process.returncode == 0, said
+    summary = json.loads(said.splitlines()[-1])
+    assert list(summary) == ["created", "succeeded", "failed_attempts", "dead", "lost", "p50_ms", "p99_ms"]
+    assert summary["lost"] == 0
+    assert summary["dead"] >= 2
+    assert summary["succeeded"] + summary["dead"] == summary["created"]
+    # Each flaky job fails twice before it succeeds, each broken one three times.
+    assert summary["failed_attempts"] >= 5
+    assert 0 <= summary["p50_ms"] <= summary["p99_ms"]
+    assert not (dev.home / "dev").exists()
+
+
+def test_the_walk_through(start: Any, tmp_path: Path) -> None:
+    dev = start().ready()
+    assert f"export ROTA_ADDRESS={dev.environment['ROTA_ADDRESS']}" in dev.said
+    key_file = dev.home / "dev" / "api-key"
+    assert key_file.stat().st_mode & 0o777 == 0o600
+
+    job = dev.told("job", "create", "greet", "--data", '{"name": "Ada"}')
+    assert job["state"] == "READY"
+    (tmp_path / "worker.py").write_text(WORKER)
+    worker = subprocess.Popen([sys.executable, tmp_path / "worker.py"], env=dev.environment)
+    try:
+        watched = dev.rota("job", "watch", job["name"], "--timeout", "30s")
+        assert watched.returncode == 0, watched.stderr
+        assert watched.stdout.splitlines()[-1].split(None, 2)[1:] == ["SUCCEEDED", "Hello, Ada!"]
+        assert dev.told("job", "get", job["name"])["result"]["text"] == "Hello, Ada!"
+        attempts = [json.loads(a) for a in dev.rota("job", "attempts", job["name"], "--json").stdout.splitlines()]
+        assert [a["outcome"] for a in attempts] == ["FAILED", "SUCCEEDED"]
+        assert attempts[0]["failure"]["message"] == "not yet awake"
+        session = dev.told("worker", "list")
+        assert (session["state"], session["slots"], session["queues"]) == ("ACTIVE", 10, ["default"])
+        doctor = dev.rota("doctor")
+        assert doctor.returncode == 0, doctor.stdout
+    finally:
+        worker.terminate()
+        assert worker.wait(STOP_S) == 0
+
+    family = dev.family()
+    assert len(family) >= 2
+    assert dev.stop() == 0, dev.said
+    assert_gone(family, 1)
+
+    again = start().ready()
+    assert again.told("job", "get", job["name"])["state"] == "SUCCEEDED"
+    assert again.stop(signal.SIGTERM) == 0, again.said
+
+
+def test_keys_are_made_and_revoked_beside_a_running_dev(start: Any) -> None:
+    dev = start().ready()
+    made = dev.told("key", "create", "--role", "client", "--tenant", "acme")
+    listing = dev.rota("--api-key", made["secret"], "job", "list")
+    assert (listing.returncode, listing.stdout.split()) == (0, ["JOB", "TYPE", "QUEUE", "STATE", "TRIES", "CREATED"])
+    # A client may not see the workers, and nobody sees another tenant's job.
+    refused = dev.rota("--api-key", made["secret"], "worker", "list", "--json")
+    assert (refused.returncode, json.loads(refused.stderr)["error"]["reason"]) == (1, "PERMISSION_DENIED")
+    job = dev.told("job", "create", "greet")
+    hidden = dev.rota("--api-key", made["secret"], "job", "get", job["name"], "--json")
+    assert (hidden.returncode, json.loads(hidden.stderr)["error"]["reason"]) == (4, "RESOURCE_NOT_FOUND")
+    assert dev.rota("key", "revoke", made["id"]).returncode == 0
+    fresh = dev.told("key", "create", "--role", "client", "--expires", "10ms")
+    expired = dev.rota("--api-key", fresh["secret"], "job", "list", "--json")
+    assert (expired.returncode, json.loads(expired.stderr)["error"]["reason"]) == (1, "UNAUTHENTICATED")
+
+
+def test_a_killed_dev_leaves_nothing_running_and_loses_nothing(start: Any) -> None:
+    dev = start().ready()
+    job = dev.told("job", "create", "greet", "--delay", "1h")
+    family = dev.family()
+    dev.process.kill()
+    dev.process.wait()
+    assert_gone(family, 15)
+    again = start().ready()
+    assert again.told("job", "get", job["name"])["state"] == "SCHEDULED"
+
+
+def test_a_second_dev_in_the_same_folder_is_told_of_the_first(start: Any) -> None:
+    first = start().ready()
+    second = start()
+    said, _ = second.process.communicate(timeout=START_S)
+    assert second.process.returncode == 1
+    assert f"another `rota dev` uses {first.home / 'dev'}" in said
+    assert first.environment["ROTA_ADDRESS"] in said
+    assert first.told("job", "create", "greet")["state"] == "READY"
+
+
+def test_a_taken_port_is_one_line_and_nothing_is_left(start: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        dev = start("--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        family: list[psutil.Process] = []
+        while dev.process.poll() is None:
+            family = dev.family() or family
+            psutil.wait_procs([psutil.Process(dev.process.pid)], timeout=0.2)
+    assert dev.process.stdout is not None
+    said = dev.process.stdout.read()
+    assert dev.process.returncode == 1, said
+    assert "Traceback" not in said
+    assert re.search(r"^error: the coordinator ended \(exit code 1\): .*port", said, re.MULTILINE), said
+    assert_gone(family, 1)
