@@ -40,7 +40,7 @@ def script(tmp_path: Path) -> Callable[[str], str]:
 
 
 def start(tmp_path: Path, *command: str, stop_timeout_s: float = 10.0) -> Child:
-    return Child("program", command, os.environ, log=tmp_path / "log", echo=False, stop_timeout_s=stop_timeout_s)
+    return Child("program", command, os.environ, log=tmp_path / "log", stop_timeout_s=stop_timeout_s)
 
 
 def test_a_polite_program_drains(tmp_path: Path, script: Callable[[str], str]) -> None:
@@ -82,8 +82,8 @@ import os, threading
 from pathlib import Path
 from rota.cli import child
 child.LEASH_GRACE_S = 0.2
-started = child.Child("program", [{script(program)!r}], os.environ, log=Path({str(tmp_path / "log")!r}), echo=False,
-                      stop_timeout_s=1)
+log = Path({str(tmp_path / "log")!r})
+started = child.Child("program", [{script(program)!r}], os.environ, log=log, stop_timeout_s=1)
 started.first_line(20)
 print(started.pid, flush=True)
 threading.Event().wait()
@@ -97,3 +97,20 @@ threading.Event().wait()
     gone, _ = psutil.wait_procs([child], timeout=15)
     # Nobody may be there to collect it: then it stays as a zombie, which runs no more.
     assert gone or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_what_is_not_routine_is_shown(
+    tmp_path: Path, script: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "2026-11-30T08:15:00.000Z INFO    rota.x: routine",
+        '{"level": "DEBUG", "message": "routine"}',
+        '{"error": {"reason": "told by us"}}',
+        "2026-11-30T08:15:00.000Z WARNING rota.x: look",
+        "Traceback (most recent call last):",
+    ]
+    program = f"import sys\nfor line in {lines!r}:\n    print(line, file=sys.stderr)"
+    with start(tmp_path, script(program)) as child:
+        assert child.first_line(20) is None
+    assert capsys.readouterr().err.splitlines() == lines[3:]
+    assert (tmp_path / "log").read_text().splitlines() == lines

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -138,7 +139,7 @@ def test_get_shows_fields_to_people_and_json_to_scripts(rota: Any, coordinator: 
     ]
     name = f"jobs/{JOB_ID[:-3]}000"
     shown = rota("job", "get", name).out
-    fields = dict(line.split(None, 1) for line in shown.splitlines())
+    fields = dict(re.split(" {2,}", line, maxsplit=1) for line in shown.splitlines())
     assert fields == {
         "job": name,
         "type": "greet",
@@ -152,7 +153,7 @@ def test_get_shows_fields_to_people_and_json_to_scripts(rota: Any, coordinator: 
         "took": "250 ms",
         "payload": '{"name": "Ada"}',
         "result": "grüße\\x1b",
-        "failure": "ValueError: no",
+        "last failure": "ValueError: no",
         "labels": "a=1 b=2",
     }
     told = rota("job", "get", JOB_ID, "--json").document

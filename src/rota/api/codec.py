@@ -5,7 +5,7 @@ Checks here are those of the wire alone (required, parseable); what a job may be
 
 import functools
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from google.protobuf.duration_pb2 import Duration
@@ -43,6 +43,7 @@ from rota.domain.text import Problems, clean, too_large
 _DEFAULT_RETRY = RetryPolicy()
 _DEFAULT_TIMEOUTS = Timeouts()
 _NO_PAYLOAD = Payload()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 E = TypeVar("E")
 D = TypeVar("D")
@@ -84,6 +85,11 @@ def timestamp(value: datetime) -> Timestamp:
     stamp = Timestamp()
     stamp.FromDatetime(value)
     return stamp
+
+
+def micros(value: datetime) -> int:
+    """Microseconds since 1970, exact."""
+    return (value - _EPOCH) // timedelta(microseconds=1)
 
 
 def instant(problems: Problems, field: str, value: Timestamp) -> datetime | None:
@@ -179,7 +185,6 @@ def enum(kind: type[E], field: str, value: int, default: D) -> E | D:
 
 def created_job(spec: JobSpec, tenant: str, due_us: int, created_at: datetime) -> jobs_pb2.Job:
     """A job just created, without reading it back."""
-    created_us = int(created_at.timestamp() * 1e6)
     message = jobs_pb2.Job(
         name=job_name(spec.id),
         type=spec.type,
@@ -192,7 +197,7 @@ def created_job(spec: JobSpec, tenant: str, due_us: int, created_at: datetime) -
         timeouts=timeouts_message(spec.timeouts),
         effect_key=spec.effect_key or ids.effect_key(tenant, spec.id, 0),
         concurrency_key=spec.concurrency_key,
-        state=int(JobState.READY if due_us <= created_us else JobState.SCHEDULED),  # type: ignore[arg-type]
+        state=int(JobState.READY if due_us <= micros(created_at) else JobState.SCHEDULED),  # type: ignore[arg-type]
         create_time=timestamp(created_at),
         traceparent=spec.traceparent,
     )

@@ -16,7 +16,7 @@ from rota.coordinator.attendance import BeatAnswer
 from rota.coordinator.members import Directive, Member
 from rota.coordinator.node import Node
 from rota.domain import limits
-from rota.domain.errors import InvalidArgument, RotaError, Unavailable
+from rota.domain.errors import InvalidArgument, ResourceExhausted, RotaError, Unavailable
 from rota.domain.ids import Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Identity, JobSpec, Result, Role, Session, SessionState, Settlement
 from rota.domain.text import QUEUE, TYPE, Problems
@@ -28,6 +28,9 @@ MAX_CONNECTION_AGE_S = 1_800.0
 RECONNECT_AT_S = MAX_CONNECTION_AGE_S * 0.8
 """A GOAWAY does not end streams: the worker is asked to move before it comes."""
 BEATS_PER_TTL = 3
+POLL_AGAIN_DRAINING_S = 1.0
+ANSWERS_MAX = 1_000
+"""Answers that a stream may leave unread."""
 POLL_AGAIN_JITTER_S = 0.2
 """Empty answers spread the next polls over this span, so that workers that were answered together part."""
 
@@ -108,7 +111,11 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             call_left_s=context.time_remaining(),
         )
         if delivery is None:
-            again_s = 0.0 if self._node.draining.is_set() else self._node.clock.rng.uniform(0, POLL_AGAIN_JITTER_S)
+            again_s = self._node.clock.rng.uniform(0, POLL_AGAIN_JITTER_S)
+            if self._node.draining.is_set():
+                again_s = 0.0
+            elif not member.active:
+                again_s = POLL_AGAIN_DRAINING_S
             return worker_pb2.LeaseResponse(
                 next_poll_after=codec.duration(again_s), directives=_directives(member.directives.values())
             )
@@ -129,9 +136,12 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             raise InvalidArgument.field("message", "the first message of a stream must be hello")
         member = await self._member(identity, first.hello.session)
         held = codec.inventory(first.hello.inventory)
-        answers: asyncio.Queue[worker_pb2.HeartbeatResponse] = asyncio.Queue()
+        answers: asyncio.Queue[worker_pb2.HeartbeatResponse] = asyncio.Queue(ANSWERS_MAX)
 
         def push(directive: Directive) -> None:
+            if answers.full():
+                # Every acknowledgement repeats it.
+                return
             answers.put_nowait(worker_pb2.HeartbeatResponse(directive=codec.directive_message(directive)))
 
         async def write() -> None:
@@ -149,6 +159,8 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
                 if request.WhichOneof("message") != "beat":
                     continue
                 beat = await self._beat(member, request.beat)
+                if answers.full():
+                    raise ResourceExhausted(f"{ANSWERS_MAX} answers are unread; read the stream, or open a new one")
                 answers.put_nowait(worker_pb2.HeartbeatResponse(ack=_ack(request.beat.seq, beat)))
         finally:
             # The end of a stream says nothing of the worker: only CloseSession and expiry do.

@@ -1,6 +1,7 @@
-"""A process of `rota dev`: it ends with us, and what it says on stderr is kept in a file."""
+"""A process of `rota dev`: it ends with us, and what it says on stderr is kept in a file, warnings shown."""
 
 import os
+import re
 import select
 import subprocess
 import sys
@@ -16,6 +17,11 @@ LEASH_GRACE_S: Final = 5.0
 
 KILL_WAIT_S: Final = 5.0
 TAIL_LINES: Final = 20
+ERROR_MARK: Final = '{"error":'
+"""So begins the line in which a `rota --json` says what went wrong: we say it ourselves."""
+
+# What stays in the file alone. Anything else is shown too: a warning, a traceback, a program's last cry.
+_ROUTINE: Final = re.compile(rf'\S+ (INFO|DEBUG) |.*"level": "(INFO|DEBUG)"|{ERROR_MARK}')
 _LOOK_EVERY_S: Final = 0.1
 _READ_BYTES: Final = 64 * 1024
 
@@ -33,7 +39,6 @@ class Child:
         environment: Mapping[str, str],
         *,
         log: Path,
-        echo: bool,
         stop_timeout_s: float,
     ) -> None:
         self.name = name
@@ -49,7 +54,7 @@ class Child:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        self._pump = threading.Thread(target=self._keep_stderr, args=(echo,), name=f"log of {name}", daemon=True)
+        self._pump = threading.Thread(target=self._keep_stderr, name=f"log of {name}", daemon=True)
         self._pump.start()
 
     @property
@@ -108,7 +113,7 @@ class Child:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
 
-    def _keep_stderr(self, echo: bool) -> None:
+    def _keep_stderr(self) -> None:
         assert self._process.stderr is not None
         with self.log.open("wb") as log, self._process.stderr as lines:
             for line in lines:
@@ -116,7 +121,7 @@ class Child:
                 log.flush()
                 text = line.decode("utf-8", "replace")
                 self._tail.append(text.rstrip("\n"))
-                if echo:
+                if not _ROUTINE.match(text):
                     sys.stderr.write(text)
 
     def _discard_stdout(self) -> None:

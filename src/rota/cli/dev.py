@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from rota.cli import values
-from rota.cli.child import Child
+from rota.cli.child import ERROR_MARK, Child
 from rota.cli.context import JsonFlag, output, settings
 from rota.cli.devhome import DevHome
 from rota.cli.errors import Exit
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S: Final = 60.0
 WORKER_READY_TIMEOUT_S: Final = 15.0
+DRAIN_TIMEOUT_MAX_S: Final = 10.0
 COORDINATOR_STOP_S: Final = 15.0
 WORKER_STOP_S: Final = 10.0
 FINISH_TIMEOUT_S: Final = 30.0
@@ -42,6 +43,8 @@ FINISH_TIMEOUT_S: Final = 30.0
 
 INTERRUPT_FINISH_S: Final = 3.0
 """After Ctrl-C: the same, when somebody waits for the prompt."""
+
+_KIND_BY_EXIT: Final[dict[int, type[RotaError]]] = {Exit.UNREACHABLE: Unavailable, Exit.USAGE: InvalidArgument}
 
 TICK_S: Final = 0.25
 LOOK_EVERY_TICKS: Final = 2
@@ -83,7 +86,7 @@ def dev(
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM: an exception while things start, an event once they run, an exception again when repeated."""
+    """Ctrl-C, SIGTERM, a closed terminal: an exception while things start or when repeated, else an event."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -99,7 +102,11 @@ class _Stop:
 @contextmanager
 def _signals() -> Iterator[_Stop]:
     stop = _Stop()
-    before = {number: signal.signal(number, stop.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # Under nohup it is ignored, and stays so.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop.on_signal) for number in numbers}
     try:
         yield stop
     finally:
@@ -119,21 +126,28 @@ class _Dev:
         if given.tls_cert is not None:
             self._say("TLS settings are for rota serve; rota dev serves plaintext on this machine.")
         # A local server needs no certificates, and everything here calls it without.
-        self._settings = replace(given, tls_cert=None, tls_key=None, tls_client_ca=None)
+        self._settings = replace(
+            given,
+            tls_cert=None,
+            tls_key=None,
+            tls_client_ca=None,
+            drain_timeout_s=min(given.drain_timeout_s, DRAIN_TIMEOUT_MAX_S),
+        )
         self._home = DevHome(self._settings.home)
 
     def run(self, examples: Path | None, for_s: float | None) -> int:
         """Starts everything, waits for the end, and returns the exit code; the stack stops everything."""
-        from rota import bootstrap
-
         plan = _checked(examples) if examples is not None else None
         holder = self._stack.enter_context(self._home.held())
-        if self._settings.database_url is None:
-            self._say(f"Starting PostgreSQL in {self._home.folder / 'postgres'} …")
+        embedded = self._settings.database_url is None
+        self._say(f"Starting PostgreSQL in {self._home.folder / 'postgres'} …" if embedded else "Starting …")
+
+        from rota import bootstrap
+
         url = self._stack.enter_context(bootstrap.local_database(self._settings, ephemeral=self._ephemeral))
         bootstrap.migrate(url)
         key = self._home.api_key(url)
-        coordinator, address = self._start_coordinator(url, echo=plan is None)
+        coordinator, address = self._start_coordinator(url)
         holder.announce(address, url)
         self._greet(address, plan is not None)
         if plan is None:
@@ -147,7 +161,7 @@ class _Dev:
         # stdout is for results where a script reads it.
         print(line, file=sys.stderr if self._out.json else sys.stdout, flush=True)
 
-    def _start_coordinator(self, url: str, *, echo: bool) -> tuple[Child, str]:
+    def _start_coordinator(self, url: str) -> tuple[Child, str]:
         """The coordinator as a child, and the address that it really serves at."""
         served = replace(self._settings, database_url=url)
         environment = _without_rota(os.environ) | served.environ()
@@ -159,7 +173,6 @@ class _Dev:
                 ["rota", "serve", "--json"],
                 environment,
                 log=self._home.log_file("coordinator"),
-                echo=echo,
                 stop_timeout_s=COORDINATOR_STOP_S,
             )
         )
@@ -180,24 +193,24 @@ class _Dev:
         self._say(f"  data  {place}{kept}")
         self._say(f"  key   {self._home.key_file} (the command line and the SDK find it by themselves)")
         self._say(f"  logs  {folder / 'log'}\n")
-        if examples:
-            return
         self._say("Next, in a second terminal:\n")
         if address != DEFAULT_LISTEN:
-            self._say(f"  export ROTA_ADDRESS={address}")
+            self._say(f"  export ROTA_ADDRESS={_reachable(address)}")
         if self._settings.home != Path(DEFAULT_HOME).expanduser():
             self._say(f"  export ROTA_HOME={self._settings.home}")
-        self._say("""  rota job create greet --data '{"name": "Ada"}'   # a job""")
-        self._say("  rota job list                                    # where it is")
-        self._say("  python worker.py                                 # your worker: see the README for its 10 lines\n")
-        self._say("Ctrl-C stops everything.")
+        if not examples:
+            self._say("""  rota job create greet --data '{"name": "Ada"}'   # a job""")
+            self._say("  python worker.py                                 # a worker: the README has one of 10 lines")
+        self._say("  rota job list                                    # what became of the jobs")
+        self._say("  rota job get JOB                                 # one of them in full\n")
+        self._say("Ctrl-C stops everything.\n")
 
     def _wait_for_end(self, *children: Child) -> None:
         while not self._stop.asked.wait(2 * TICK_S):
             for child in children:
                 if child.exit_code() is not None:
                     _raise_last_words(child)
-        self._say("\nStopping …")
+        self._say("Stopping …")
 
     def _run_examples(
         self, folder: Path, plan: Any, for_s: float | None, address: str, key: str, coordinator: Child
@@ -213,7 +226,6 @@ class _Dev:
                 _without_rota(os.environ)
                 | {"ROTA_ADDRESS": address, "ROTA_API_KEY": key, "ROTA_HOME": str(self._settings.home)},
                 log=self._home.log_file("worker"),
-                echo=False,
                 stop_timeout_s=WORKER_STOP_S,
             )
         )
@@ -298,12 +310,10 @@ def _reachable(address: str) -> str:
 def _raise_last_words(child: Child) -> NoReturn:
     """Raises what a child that ended, or never began, said about it."""
     said = child.last_words()
-    message = said[-1] if said else "nothing"
-    kind: type[RotaError] = FailedPrecondition
+    kind = _KIND_BY_EXIT.get(child.exit_code() or 0, FailedPrecondition)
     for line in reversed(said):
-        if line.startswith('{"error":'):
-            message = json.loads(line)["error"]["message"]
-            break
-    if child.exit_code() == Exit.UNREACHABLE:
-        kind = Unavailable
-    raise kind(f"the {child.name} ended (exit code {child.exit_code()}): {message}; its log is {child.log}")
+        if line.startswith(ERROR_MARK):
+            error = json.loads(line)["error"]
+            raise kind(error["message"], reason=error["reason"], metadata=error["details"])
+    last = f"; the last that it said: {said[-1]}" if said else ""
+    raise kind(f"the {child.name} ended with exit code {child.exit_code()}{last}; its log is {child.log}")

@@ -105,12 +105,11 @@ def _explain_refusal(error: Any) -> Problem:
         details["violations"] = violations
     message, hint = error.message, _HINTS.get(error.reason, "")
     if type(error).__name__ == "ConnectionFailed":
-        message = message.rpartition(_ADVICE)[0]
         hint = "`rota dev` starts one here; otherwise correct --address (ROTA_ADDRESS), or see whether it speaks TLS"
-    if len(violations) < 2 and not hint:
-        # By the rule of every message the advice stands last.
-        message, separator, hint = message.rpartition(_ADVICE)
-        message, hint = (message, hint) if separator else (error.message, "")
+    if len(violations) < 2 and _ADVICE in message:
+        # By the rule of every message the advice stands last. Ours is in the command line's own terms.
+        message, _, advice = message.rpartition(_ADVICE)
+        hint = hint or advice
     retry_after = getattr(error, "retry_after", None) or getattr(error, "retry_after_s", None)
     if retry_after:
         details["retry_after_s"] = retry_after

@@ -186,7 +186,7 @@ def list_(
             if not token or (left <= 0 and not all):
                 break
     if not out.json:
-        out.table(JOB_COLUMNS, map(job_row, shown), fold="TYPE")
+        out.table(JOB_COLUMNS, map(job_row, shown), fold="TYPE", optional=("CREATED", "QUEUE"))
     if token:
         typer.echo(f"more: --page-token {token}", err=True)
 
@@ -223,7 +223,7 @@ def attempts(context: typer.Context, job: JobName, json: JsonFlag = False) -> No
         for attempt in found:
             out.document(attempt_json(attempt))
     else:
-        out.table(ATTEMPT_COLUMNS, map(attempt_row, found), fold="FAILURE")
+        out.table(ATTEMPT_COLUMNS, map(attempt_row, found), fold="FAILURE", optional=("FENCE", "WORKER", "LEASED"))
 
 
 @app.command()

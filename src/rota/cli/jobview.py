@@ -132,7 +132,7 @@ def job_fields(job: "Job") -> Iterator[tuple[str, str]]:
     yield "took", _between(job.lease_time, job.finish_time)
     yield "payload", payload_text(job.payload)
     yield "result", payload_text(job.result)
-    yield "failure", failure_text(job.last_failure)
+    yield "last failure", failure_text(job.last_failure)
     yield "reason", job.reason
     yield "labels", _pairs(job.labels)
     yield "headers", _pairs(job.headers)

@@ -75,7 +75,7 @@ def list_(
         for key in keys:
             out.document(key_json(key))
         return
-    out.table(COLUMNS, [_row(key, SystemClock().utc()) for key in keys], fold="LABEL")
+    out.table(COLUMNS, [_row(key, SystemClock().utc()) for key in keys], fold="LABEL", optional=("CREATED", "EXPIRES"))
 
 
 @app.command()

@@ -79,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code. Errors are shown, and only bugs leave a traceback."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     given = Globals(output=Output())
+    # What fails is told by the exception; gRPC's own lines on stderr would stand beside ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a character shows its number instead of failing.
         if hasattr(stream, "reconfigure"):

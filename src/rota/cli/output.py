@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # Wide enough that nothing is cut or folded where no terminal says how wide it is.
 _PIPE_WIDTH = 10_000
+_GAP = 2
 
 
 @dataclass(slots=True)
@@ -40,41 +41,61 @@ class Output:
             width=None if stream.isatty() else _PIPE_WIDTH,
         )
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: str = "") -> None:
-        """Rows under headings. The column `fold` gives way first where the terminal is narrow."""
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: str, optional: Sequence[str] = ()
+    ) -> None:
+        """Rows under headings. Where the terminal is too narrow, the `optional` columns go, the first one first, and
+        then `fold` takes several lines.
+        """
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for column in columns:
-            folds = column == fold
-            table.add_column(column, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
-        for row in rows:
-            table.add_row(*(Text(printable(cell), style=STATE_STYLES.get(cell, "")) for cell in row))
-        self._print(table)
+        console = self.console()
+        cells = [[printable(cell) for cell in row] for row in rows]
+        shown = _fitting(columns, cells, console.width, optional)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for index in shown:
+            folds = columns[index] == fold
+            table.add_column(columns[index], no_wrap=not folds, overflow="fold" if folds else "ellipsis")
+        for row in cells:
+            table.add_row(*(Text(row[index], style=STATE_STYLES.get(row[index], "")) for index in shown))
+        _print(console, table)
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Names and values, one pair a line; pairs without a value are left out."""
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
         table.add_column(no_wrap=True, style="dim")
         table.add_column(overflow="fold")
         for name, value in pairs:
             if value:
                 table.add_row(name, Text(printable(value), style=STATE_STYLES.get(value, "")))
-        self._print(table)
+        _print(self.console(), table)
 
-    def _print(self, table: Any) -> None:
-        console = self.console()
-        if console.width < _PIPE_WIDTH:
-            console.print(table)
-            return
-        with console.capture() as captured:
-            console.print(table)
-        # A pipe gets no trailing blanks.
-        sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+def _fitting(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, optional: Sequence[str]
+) -> Sequence[int]:
+    """The columns, by index, that are shown in so many characters."""
+    widths = [max(map(len, texts)) for texts in zip(columns, *rows, strict=True)]
+    shown = list(range(len(columns)))
+    for name in optional:
+        if sum(widths[index] + _GAP for index in shown) - _GAP <= width:
+            break
+        shown.remove(columns.index(name))
+    return shown
+
+
+def _print(console: "Console", table: Any) -> None:
+    if console.width < _PIPE_WIDTH:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    # A pipe gets no trailing blanks.
+    sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 STATE_STYLES = {

@@ -37,7 +37,7 @@ def list_(
         for session in sessions:
             out.document(session_json(session))
         return
-    out.table(COLUMNS, [_row(s, SystemClock().utc()) for s in sessions], fold="QUEUES")
+    out.table(COLUMNS, [_row(s, SystemClock().utc()) for s in sessions], fold="QUEUES", optional=("SESSION", "SDK"))
 
 
 def session_json(session: "Session") -> dict[str, Any]:

@@ -90,10 +90,8 @@ class Attendance:
 
     async def close(self, member: Member) -> int:
         """Ends a session; the leases that it holds still are given back, and how many they were."""
-        member.draining = True
-        self._dispatcher.drop(member)
+        self._memory.remove_member(member.id)
         await self._sessions.close(member.session.tenant_id, member.id)
-        self._memory.members.remove(member.id)
         held = [
             LostLease(f.tenant_id, f.job_id, f.fence, Ending(Outcome.RELEASED))
             for f in self._memory.in_flight.of(member.id)
@@ -111,10 +109,7 @@ class Attendance:
         states = await self._sessions.beat(beats)
         gone = [beat.session_id for beat in beats if beat.session_id not in states]
         for session in gone:
-            member = self._memory.members.remove(session)
-            if member is not None:
-                member.draining = True
-                self._dispatcher.drop(member)
+            self._memory.remove_member(session)
         return [states.get(beat.session_id) or session_gone(beat.session_id) for beat in beats]
 
     async def _compare(self, member: Member, inventory: Inventory) -> tuple[tuple[JobId, Fence], ...]:

@@ -86,6 +86,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
         memory.on_ready = self.pump
+        memory.on_member_gone = self.drop
 
     @property
     def parked(self) -> int:
@@ -116,6 +117,9 @@ class Dispatcher:
         if self._draining or not member.active:
             return None
         if call_left_s is not None:
+            if call_left_s <= limits.LEASE_DEADLINE_MARGIN_S:
+                # The caller may be gone before a claim has committed.
+                return None
             wait_s = min(wait_s, call_left_s - limits.LEASE_DEADLINE_MARGIN_S)
         poll = Poll(
             member,
@@ -271,6 +275,7 @@ class Dispatcher:
         if poll.abandoned or poll.answer.done():
             poll.member.deliveries.remove(delivery)
             self._give_back(undelivered([delivery]))
+            self._finish(poll, None)
         else:
             self._finish(poll, delivery)
 
@@ -303,7 +308,7 @@ class Dispatcher:
     def _park_again(self, poll: Poll) -> None:
         if poll.answer.done():
             return
-        if self._draining or poll.give_up_at <= self._clock.monotonic():
+        if poll.abandoned or self._draining or not poll.member.active or poll.give_up_at <= self._clock.monotonic():
             self._finish(poll, None)
         else:
             self._park(poll)

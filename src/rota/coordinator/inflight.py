@@ -83,11 +83,6 @@ class InFlight:
                 found.append(flight)
         return found
 
-    def watch_again(self, flights: Iterable[Flight]) -> None:
-        """Puts leases back on the clock whose end could not be written."""
-        for flight in flights:
-            heapq.heappush(self._deadlines, (flight.run_deadline, flight.job_id, flight.fence))
-
     def forget_shards(self, shards: frozenset[ShardNo]) -> None:
         for flight in [f for f in self._by_job.values() if f.shard in shards]:
             self.remove(flight.job_id, flight.fence)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rota.clock import DatabaseClock
 from rota.coordinator.inflight import Flight, InFlight
-from rota.coordinator.members import Members
+from rota.coordinator.members import Member, Members
 from rota.domain import limits
 from rota.domain.fairness import Entry, Position, ReadyQueue
 from rota.domain.ids import Fence, JobId, SessionId, ShardNo
@@ -36,6 +36,8 @@ class Memory:
         self.claiming: set[JobId] = set()
         """Jobs whose claim is on its way."""
         self.on_ready: Callable[[], None] = lambda: None
+        self.on_late: Callable[[Sequence[Entry]], None] = lambda entries: None
+        self.on_member_gone: Callable[[Member], None] = lambda member: None
         self.on_rewind: Callable[[ShardNo, Position], None] = lambda shard, position: None
         self._timers: list[tuple[int, str, Entry]] = []
         self._timed: set[str] = set()
@@ -59,7 +61,9 @@ class Memory:
                 continue
             if entry.id in self.ready or entry.id in self._timed:
                 continue
-            if entry.due_us <= now_us:
+            if entry.start_by is not None and entry.start_by * 1e6 <= now_us:
+                self.on_late([entry])
+            elif entry.due_us <= now_us:
                 ready |= self.ready.push(entry)
                 new += 1
             elif len(self._timers) < TIMERS_MAX:
@@ -72,6 +76,13 @@ class Memory:
         if ready:
             self.on_ready()
         return new
+
+    def remove_member(self, session: SessionId) -> None:
+        """Forgets a session that is dead, and answers its polls."""
+        member = self.members.remove(session)
+        if member is not None:
+            member.draining = True
+            self.on_member_gone(member)
 
     def adopt(self, flight: Flight) -> None:
         """Takes a lease that was found in the rows."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.attendance import Attendance
@@ -38,6 +39,9 @@ WRITES_AT_ONCE = 2
 """Transactions of one kind at a time. More only make the batches smaller: four connections in all saturate."""
 
 CLAIMS_AT_ONCE = 2
+
+STOP_S = 5.0
+"""A loop that is asked to stop gets this long for the step it is in."""
 
 
 class Node:
@@ -91,7 +95,6 @@ class Node:
             clock,
             self.database_clock,
             give_back=self.reaper.give_back,
-            expire=self.reaper.expire,
         )
         self.ownership = Ownership(
             self.memory,
@@ -133,12 +136,8 @@ class Node:
             key=lambda result: (result.job_id, result.fence),
         )
         self.draining = asyncio.Event()
-        self._loops: list[Loop] = [
-            self.ownership,
-            self.poller,
-            self.reaper,
-            Janitor(history, clock, history_s=history_s),
-        ]
+        self._janitor = Janitor(history, clock, history_s=history_s)
+        self._loops: list[Loop] = [self.ownership, self.poller, self.reaper, self._janitor]
         self._tasks: list[asyncio.Task[None]] = []
         self._measure()
 
@@ -148,7 +147,8 @@ class Node:
         if alone:
             self.reaper.expect_survivors()
         # History must have room before the first outcome arrives.
-        await self._loops[-1].step_safely()
+        await self._janitor.step_safely()
+        await self.reaper.step_safely()
         await self.ownership.step()
         self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in self._loops]
 
@@ -162,6 +162,7 @@ class Node:
         Shards go first, so that another owner serves them while this one waits for the rest.
         """
         self.draining.set()
+        await self._end([self.ownership, self.poller, self._janitor])
         await self.dispatcher.drain()
         try:
             await self.ownership.leave()
@@ -172,15 +173,22 @@ class Node:
         await self.creations.drain()
         await self.outcomes.drain()
         await self.attendance.settle_beats()
+        await self.reaper.step_safely()
 
     async def stop(self) -> None:
         """Ends the loops."""
-        for loop in self._loops:
-            loop.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end(self._loops)
         self.memory.close()
+
+    async def _end(self, loops: Sequence[Loop]) -> None:
+        # Asked, not cancelled: a step in the middle of a statement is let finish.
+        for loop in loops:
+            loop.stop()
+        tasks = [task for task in self._tasks if task.get_name() in {loop.name for loop in loops}]
+        if tasks:
+            _, running = await asyncio.wait(tasks, timeout=STOP_S)
+            for task in running:
+                task.cancel()
 
     def _measure(self) -> None:
         memory = self.memory

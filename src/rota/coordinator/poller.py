@@ -43,7 +43,6 @@ class Poller(Loop):
         database_clock: DatabaseClock,
         *,
         give_back: Callable[[Sequence[LostLease]], None],
-        expire: Callable[[Sequence[Entry]], None],
     ) -> None:
         super().__init__(clock)
         self._memory = memory
@@ -52,14 +51,12 @@ class Poller(Loop):
         self._coordinator = coordinator
         self._database_clock = database_clock
         self._give_back = give_back
-        self._expire = expire
         self._ahead: dict[ShardNo, Position] = {}
         self._rescan: dict[ShardNo, Position] = {}
         self._watermarks: dict[ShardNo, int] = {}
         self._stored_watermarks: dict[ShardNo, int] = {}
         self._rescan_at = 0.0
         self._watermarks_at = 0.0
-        self._adopted = 0
         memory.on_rewind = self.rewind
 
     def rewind(self, shard: ShardNo, position: Position) -> None:
@@ -154,21 +151,17 @@ class Poller(Loop):
                 self._memory.ready.leave_out(lane, shard, position)
 
     def _take(self, rows: Sequence[DueRow]) -> None:
-        now = self._database_clock.now()
         waiting: list[Entry] = []
-        late: list[Entry] = []
         lost: list[LostLease] = []
         for row in rows:
             entry = row.entry
             if row.state in (JobState.SCHEDULED, JobState.RETRY_WAIT):
-                (late if entry.start_by is not None and entry.start_by <= now else waiting).append(entry)
+                waiting.append(entry)
             elif row.session_id is None or not row.session_alive:
                 lost.append(LostLease(entry.tenant_id, entry.id, row.fence, Ending(Outcome.LEASE_LOST)))
             elif entry.id not in self._memory.in_flight and entry.id not in self._memory.claiming:
                 self._adopt(row)
         self._memory.accept(waiting)
-        if late:
-            self._expire(late)
         if lost:
             self._give_back(lost)
 

@@ -23,7 +23,7 @@ from rota.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
-TICK_S = 0.5
+TICK_S = 1.0
 BATCH = 500
 ENDED_MAX = 200_000
 """Leases that wait to be ended; the poller finds again what is over."""
@@ -53,8 +53,10 @@ class Reaper(Loop):
         self._metrics = metrics
         self._delivery_ttl_s = delivery_ttl_s
         self._silent_since: float | None = None
+        self._sweep_at = 0.0
         self._lost: dict[tuple[JobId, int], LostLease] = {}
         self._late: dict[JobId, TenantId] = {}
+        memory.on_late = self.expire
 
     def expect_survivors(self) -> None:
         """No coordinator was there before this one, so nobody can have heard any beat."""
@@ -62,18 +64,21 @@ class Reaper(Loop):
 
     def give_back(self, leases: Sequence[LostLease]) -> None:
         """Takes leases to be ended, at once."""
-        if len(self._lost) < ENDED_MAX:
+        if leases and len(self._lost) < ENDED_MAX:
             self._lost |= {(lease.job_id, lease.fence): lease for lease in leases}
             self.wake()
 
     def expire(self, entries: Sequence[Entry]) -> None:
         """Takes waiting jobs past their start_by."""
-        self._late |= {entry.id: entry.tenant_id for entry in entries}
-        self.wake()
+        if entries:
+            self._late |= {entry.id: entry.tenant_id for entry in entries}
+            self.wake()
 
     async def step(self) -> float:
         now = self.clock.monotonic()
-        await self._sweep_sessions(now)
+        if now >= self._sweep_at:
+            await self._sweep_sessions(now)
+            self._sweep_at = now + TICK_S * 0.9
         for member in self._memory.members:
             late = member.undelivered(now, self._delivery_ttl_s)
             if late:
@@ -83,7 +88,7 @@ class Reaper(Loop):
         self.expire(self._memory.ready.expired(self._database_clock.now()))
         await self._end_leases()
         await self._end_late()
-        return 0.0 if self._lost else TICK_S
+        return 0.0 if self._lost or self._late else TICK_S
 
     async def _sweep_sessions(self, now: float) -> None:
         silent_s = 0.0 if self._silent_since is None else now - self._silent_since
@@ -93,9 +98,7 @@ class Reaper(Loop):
                 log.info("%d sessions could not be heard for %.1f s and get another term", spared, silent_s)
         for session in await self._sessions.expire():
             log.info("session %s is dead: no beat for its TTL", session)
-            member = self._memory.members.remove(session)
-            if member is not None:
-                member.draining = True
+            self._memory.remove_member(session)
             self.give_back([_lost(flight) for flight in self._memory.in_flight.of(session)])
         self._silent_since = now
 
@@ -109,8 +112,12 @@ class Reaper(Loop):
             self._memory.lease_ended(lease.job_id, lease.fence)
             if lease.ending.outcome is Outcome.UNDELIVERED:
                 self._metrics.add("rota.leases.released_undelivered")
-        # Claims that came back empty are among them; a job that waits still goes back to the queue.
-        self._memory.accept(await self._completions.waiting([(x.tenant_id, x.job_id) for x in batch]))
+        # Claims that came back empty are among them; a job that waits still goes back to the queue. It may not be due
+        # by the database's clock, whatever the estimate said.
+        waiting, now = await self._completions.waiting([(lease.tenant_id, lease.job_id) for lease in batch])
+        if now is not None:
+            self._database_clock.observe(now)
+        self._memory.accept(waiting)
         if ended:
             log.info("ended %d leases that nobody holds", ended)
 

@@ -41,7 +41,9 @@ def shard_of(tenant: TenantId, job: JobId) -> ShardNo:
 
 
 def mint_fence(epoch: int, counter: int) -> Fence:
-    """The `counter`-th fence of an epoch. Callers give the shard back before the counter is used up."""
+    """The `counter`-th fence of an epoch; never one of the next epoch's."""
+    if not 0 < counter < 1 << limits.FENCE_COUNTER_BITS:
+        raise OverflowError(f"epoch {epoch} has no fence number {counter}; the shard needs a new epoch")
     return Fence(epoch << limits.FENCE_COUNTER_BITS | counter)
 
 

@@ -223,7 +223,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """What deciding about a live job needs, read from its row."""
+    """What deciding about a live job needs, read from its row. `session_alive`: not closed."""
 
     tenant_id: TenantId
     id: JobId
@@ -243,6 +243,8 @@ class LiveJob:
     deadline_at: datetime | None
     size: int
     traceparent: str
+    start_by: float | None
+    """Seconds since 1970, while it counts: until an attempt has counted."""
 
 
 @dataclass(slots=True)

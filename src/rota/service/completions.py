@@ -117,11 +117,11 @@ class Completions:
         self._metrics.add("rota.jobs.finished", len(done), JobState.EXPIRED.name.lower())
         return len(done)
 
-    async def waiting(self, jobs: Sequence[tuple[TenantId, JobId]]) -> list[Entry]:
-        """Which of these jobs wait still: for claims that came back empty."""
-        live, _ = await self._store.live(jobs)
+    async def waiting(self, jobs: Sequence[tuple[TenantId, JobId]]) -> tuple[list[Entry], datetime | None]:
+        """Which of these jobs wait still, for claims that came back empty; and the database's now."""
+        live, now = await self._store.live(jobs)
         waiting = (JobState.SCHEDULED, JobState.RETRY_WAIT)
-        return [_entry(job, job.due_at) for job in live.values() if job.state in waiting]
+        return [_entry(job, job.due_at) for job in live.values() if job.state in waiting], now
 
     async def held(
         self, tenant: TenantId, session: SessionId, leases: Collection[tuple[JobId, Fence]]
@@ -273,7 +273,7 @@ def _decided(job: LiveJob, item: _Item, now: datetime, clock: Clock) -> Decided:
 
 def _entry(job: LiveJob, due_at: datetime) -> Entry:
     due_us = round(due_at.timestamp() * 1e6)
-    return Entry(job.tenant_id, job.id, job.shard, job.queue, job.type, job.priority, due_us, job.size)
+    return Entry(job.tenant_id, job.id, job.shard, job.queue, job.type, job.priority, due_us, job.size, job.start_by)
 
 
 def _explanation(item: _Item, known: Ended | None) -> Settlement | RotaError:

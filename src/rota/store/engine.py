@@ -242,12 +242,15 @@ async def _within(deadline_s: float, work: Coroutine[None, None, T], conn: psyco
     left behind and its connection closed under it.
     """
     task = asyncio.ensure_future(work)
-    await asyncio.wait({task}, timeout=deadline_s)
-    if task.done():
+    try:
+        await asyncio.wait({task}, timeout=deadline_s)
+    finally:
+        if not task.done():
+            conn.pgconn.finish()
+            task.cancel()
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())
+    if task.done() and not task.cancelled():
         return task.result()
-    conn.pgconn.finish()
-    task.cancel()
-    task.add_done_callback(lambda t: t.cancelled() or t.exception())
     raise TimeoutError(f"no answer within {deadline_s:g} s")
 
 

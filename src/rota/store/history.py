@@ -64,9 +64,9 @@ class PgHistory:
 
     async def make_partitions(self, days_ahead: int) -> list[str]:
         made = []
-        today: date = (await self.db.reads.run(_TODAY, {}, write=False))[0][0]
+        today: date = (await self.db.writes.run(_TODAY, {}, write=False))[0][0]
         for parent in PARTITIONED:
-            present = {row[0] for row in await self.db.reads.run(_PARTITIONS, {"parent": parent}, write=False)}
+            present = {row[0] for row in await self.db.writes.run(_PARTITIONS, {"parent": parent}, write=False)}
             for offset in range(days_ahead + 1):
                 day = today + timedelta(days=offset)
                 name = f"{parent}_{day:%Y%m%d}"
@@ -76,10 +76,10 @@ class PgHistory:
 
     async def drop_partitions(self, older_than_s: float) -> list[str]:
         dropped = []
-        today: date = (await self.db.reads.run(_TODAY, {}, write=False))[0][0]
+        today: date = (await self.db.writes.run(_TODAY, {}, write=False))[0][0]
         oldest = today - timedelta(seconds=older_than_s)
         for parent in PARTITIONED:
-            for (name,) in await self.db.reads.run(_PARTITIONS, {"parent": parent}, write=False):
+            for (name,) in await self.db.writes.run(_PARTITIONS, {"parent": parent}, write=False):
                 found = _DAY.search(name)
                 if found and date(int(found[1]), int(found[2]), int(found[3])) < oldest:
                     await self._ddl(f'DROP TABLE "{name}"')
@@ -90,13 +90,13 @@ class PgHistory:
         params = {"life_s": older_than_s, "limit": limit}
         deleted = 0
         for statement in (_DELETE_REQUESTS, _DELETE_WINDOWS, _DELETE_HOLDS, _DELETE_SESSIONS):
-            deleted += len(await self.db.reads.run(statement, params))
+            deleted += len(await self.db.writes.run(statement, params))
         return deleted
 
     async def _make(self, parent: str, name: str, day: date) -> bool:
         bounds = {"start": day, "end": day + timedelta(days=1)}
         in_default = _IN_DEFAULT.format(parent=parent, column=_COLUMN[parent])
-        if (await self.db.reads.run(in_default, bounds, write=False))[0][0]:
+        if (await self.db.writes.run(in_default, bounds, write=False))[0][0]:
             return False
         await self._ddl(
             f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF {parent} "
@@ -110,4 +110,4 @@ class PgHistory:
             await run("SET LOCAL lock_timeout = '2s'", {})
             await run(statement, {})
 
-        await self.db.reads.transact(work)
+        await self.db.writes.transact(work)

@@ -42,9 +42,10 @@ RETURNING id::text, fence, despite_cancel
 
 _LIVE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j.fence, j.session_id::text,
-       EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL AND s.expires_at > now()),
+       EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
-       octet_length(j.payload), now(), j.traceparent
+       octet_length(j.payload), now(), j.traceparent,
+       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[]) AS r (tenant_id, id)
 JOIN jobs j USING (tenant_id, id)
 """
@@ -231,6 +232,7 @@ def _live(r: Row) -> LiveJob:
         deadline_at=r[16],
         size=r[17],
         traceparent=r[19] or "",
+        start_by=r[20],
     )
 
 

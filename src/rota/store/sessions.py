@@ -1,4 +1,8 @@
-"""Worker sessions: one narrow row each, and the only row that a beat touches."""
+"""Worker sessions: one narrow row each, and the only row that a beat touches.
+
+A session is dead once it is closed, and not before: one whose time is over stays alive until a reaper, sure that it
+could have heard a beat, has closed it. So an outage of database or coordinators kills nobody.
+"""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +42,7 @@ UPDATE sessions s
 SET expires_at = now() + s.ttl_ms * interval '1 millisecond', last_beat_at = now(), free_slots = b.free_slots,
     coordinator = %(coordinator)s::uuid
 FROM unnest(%(ids)t::uuid[], %(free_slots)t::int[]) AS b (id, free_slots)
-WHERE s.id = b.id AND s.closed_at IS NULL AND s.expires_at > now()
+WHERE s.id = b.id AND s.closed_at IS NULL
 RETURNING s.id::text, s.state
 """
 

@@ -24,6 +24,12 @@ def deaf(lease: Lease) -> None:
     time.sleep(60)
 
 
+@worker.job("block")
+async def block(lease: Lease) -> str:
+    time.sleep(1.5)  # noqa: ASYNC251
+    return "the loop was blocked"
+
+
 started = time.monotonic()
 worker.run()
 print("left in order", flush=True)

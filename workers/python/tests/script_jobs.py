@@ -50,6 +50,8 @@ class ScriptJobs:
                 answer = (answers.popleft() if len(answers) > 1 else answers[0]) if answers else None
             if answer is None:
                 answer = Refusal(grpc.StatusCode.UNIMPLEMENTED, "NOT_IMPLEMENTED", name)
+            if callable(answer):
+                answer = answer(request, context)
             if isinstance(answer, Refusal):
                 answer.abort(context)
             return answer

@@ -294,6 +294,8 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
             if request.session in self.gone:
                 SESSION_GONE.abort(context)
             response = worker_pb2.LeaseResponse()
+            if request.session in self.draining:
+                return response
             while self._offered and len(response.leases) < request.capacity and context.is_active():
                 response.leases.append(self._offered.popleft())
             if response.leases:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -257,9 +258,16 @@ def test_nobody_at_the_address(kind: Any) -> None:
 
 
 def test_calls_end_at_their_timeout(jobs: ScriptJobs) -> None:
-    slow = Client(jobs.address, api_key="k", timeout=0.000_001)
-    with slow, pytest.raises(DeadlineExceeded):
+    given_up = threading.Event()
+
+    def never(request: Any, context: grpc.ServicerContext) -> Refusal:
+        given_up.wait(5)
+        return Refusal(C.INTERNAL)
+
+    jobs.answer("GetJob", never)
+    with Client(jobs.address, api_key="k", timeout=0.1) as slow, pytest.raises(DeadlineExceeded):
         slow.get_job("1")
+    given_up.set()
 
 
 def test_both_clients_have_the_same_face() -> None:

@@ -42,6 +42,7 @@ def test_a_lone_outcome_does_not_wait_for_company(server: ScriptServer) -> None:
     assert [len(request.results) for request in server.of("Complete")] == [1] * 5
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(
     "failure",
     [

@@ -184,6 +184,7 @@ def test_a_handler_is_stopped_at_its_run_timeout(server: ScriptServer, asynchron
     assert failed.retryable and failed.effect_state == EffectState.UNKNOWN
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_handler_that_ignores_its_run_timeout_is_given_up(server: ScriptServer) -> None:
     """Its failure is reported although it runs on; it keeps its slot, and its late result is dropped."""
     go = threading.Event()

@@ -124,7 +124,11 @@ class Runner:
 
     def _admit(self, lease: Lease) -> bool:
         """Whether the handler starts; when it does not, the lease has its outcome."""
-        if lease._stop is None and not lease._session.draining:
+        session = lease._session
+        if session.ended is not None:
+            # It came with the last answer of a session that is no more.
+            lease._ask_to_stop(session.ended)
+        if lease._stop is None and not session.draining:
             # Not so when it was withdrawn, and thereby has its outcome.
             return lease._begin()
         if lease._stop is Stop.CANCEL:

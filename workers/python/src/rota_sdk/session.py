@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import grpc
+
 from rota_sdk import codec, limits
 from rota_sdk.backoff import Backoff
 from rota_sdk.errors import RotaError, transient
@@ -82,6 +84,7 @@ class Session:
         self._notes: dict[tuple[str, int], str] = {}
         self._request_ids = itertools.count(1)
         self._request_prefix = self.name.removeprefix("sessions/") + "-"
+        self._renewed_at = sent_at
         self.alive_until = sent_at + self.ttl
         self._risk_at = sent_at + self.ttl * _AT_RISK
 
@@ -92,8 +95,10 @@ class Session:
     def renew(self, sent_at: float, span: float) -> None:
         """A beat sent at `sent_at` was answered with `span` seconds of life."""
         with self._lock:
-            if self.ended is not None or sent_at + span <= self.alive_until:
+            # Answers may overtake each other; the latest beat says what holds.
+            if self.ended is not None or sent_at < self._renewed_at:
                 return
+            self._renewed_at = sent_at
             self.alive_until = sent_at + span
             self._risk_at = sent_at + span * _AT_RISK
             recovered, self.at_risk = self.at_risk, False
@@ -166,6 +171,8 @@ def open_session(
                 return None
             if not transient(error):
                 raise
+            if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                link.renew("no session within the time of a call")
             failures += 1
             log.log(logging.WARNING if failures in (1, 10) else logging.DEBUG, "no session yet: %s", error)
             stop.wait(backoff.next(error.retry_after))

@@ -26,6 +26,7 @@ from rota_sdk.engine import Engine
 from rota_sdk.lease import Lease
 from rota_sdk.runner import Handler
 from rota_sdk.session import Identity
+from rota_sdk.signals import handled
 
 log = logging.getLogger("rota_sdk.worker")
 
@@ -103,7 +104,8 @@ class Worker:
         In the main thread SIGTERM and SIGINT drain, and a second one leaves at once. Raises RotaError when the
         server refuses the session, for example for want of a valid API key; an unreachable server is waited for.
         """
-        asyncio.run(self._run_with_signals())
+        with handled((signal.SIGTERM, signal.SIGINT), self._on_signal):
+            asyncio.run(self.serve())
 
     async def serve(self) -> None:
         """Runs until stopped, on the caller's event loop; leaves signals to the caller. Raises as `run`.
@@ -157,26 +159,9 @@ class Worker:
         """What it has done so far, by the names in `rota_sdk.counters`."""
         return self._counters.snapshot()
 
-    async def _run_with_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        signals = (signal.SIGTERM, signal.SIGINT)
-
-        def on_signal() -> None:
-            if self._stopped:
-                log.warning("second signal: leaving at once")
-            else:
-                log.info("signal: leaving when the running jobs have ended; a second one leaves at once")
-            self.stop(at_once=self._stopped)
-
-        installed = []
-        if threading.current_thread() is threading.main_thread():
-            for number in signals:
-                # Not on Windows, whose loops know no signals.
-                with suppress(NotImplementedError):
-                    loop.add_signal_handler(number, on_signal)
-                    installed.append(number)
-        try:
-            await self.serve()
-        finally:
-            for number in installed:
-                loop.remove_signal_handler(number)
+    def _on_signal(self) -> None:
+        if self._stopped:
+            log.warning("second signal: leaving at once")
+        else:
+            log.info("signal: leaving when the running jobs have ended; a second one leaves at once")
+        self.stop(at_once=self._stopped)
