@@ -24,6 +24,8 @@ from rota.telemetry import Metrics
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
+SILENCE_TICKS = 3
+"""So many ticks without a sweep, and a third of the TTL, are a gap."""
 BATCH = 500
 ENDED_MAX = 200_000
 """Leases that wait to be ended; the poller finds again what is over."""
@@ -92,7 +94,7 @@ class Reaper(Loop):
 
     async def _sweep_sessions(self, now: float) -> None:
         silent_s = 0.0 if self._silent_since is None else now - self._silent_since
-        if silent_s > self._sessions.ttl_s / 3:
+        if silent_s > max(self._sessions.ttl_s / 3, SILENCE_TICKS * TICK_S):
             spared = await self._sessions.grant_amnesty(silent_s + self._sessions.ttl_s)
             if spared:
                 log.info("%d sessions could not be heard for %.1f s and get another term", spared, silent_s)
