@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import uvloop
 
 from bench.cpu import Reading
+from bench.stand import BenchError
 from bench.work import JOB
 from rota.clock import SystemClock
 from rota.coordinator.poller import PAGE_ROWS
@@ -71,7 +72,7 @@ async def _drain(url: str, store_pid: int, n: int, cap_s: float) -> Floor:
         await asyncio.gather(*(pipelines.run() for _ in range(PIPELINES)))
         after = Reading.take(store=store_pid)
         if pipelines.done != n:
-            raise AssertionError(f"the floor was to finish {n} jobs and finished {pipelines.done}")
+            raise BenchError(f"expected the floor to finish {n} jobs, found {pipelines.done} finished")
         return _floor(n, before, after)
 
 
@@ -155,7 +156,8 @@ class _Pipelines:
                 Result(TENANT, self._session, g.job_id, g.fence, Outcome.SUCCEEDED, request_id=f"{g.job_id}-{g.fence}")
                 for g in grants
             ]
-            self.done += len(await self._outcomes.succeed(results))
+            finished = await self._outcomes.succeed(results)
+            self.done += len(finished)
 
     async def _read(self) -> None:
         page = max(PAGE_ROWS // len(self._after), 1)

@@ -25,6 +25,8 @@ signal.signal(signal.SIGTERM, lambda *_: done.set())
 print(sys.argv[1:], repr(sys.stdin.read()), flush=True)
 print("a complaint", file=sys.stderr, flush=True)
 done.wait()
+if sys.argv[1:]:
+    open(sys.argv[1], "w").write("drained")
 sys.exit(7)
 """
 
@@ -44,9 +46,10 @@ def start(tmp_path: Path, *command: str, stop_timeout_s: float = 10.0) -> Child:
 
 
 def test_a_polite_program_drains(tmp_path: Path, script: Callable[[str], str]) -> None:
-    with start(tmp_path, script(POLITE), "a", "b") as child:
+    drained = tmp_path / "drained"
+    with start(tmp_path, script(POLITE), str(drained), "b") as child:
         # Its stdin is empty: the pipe to us is the watcher's alone.
-        assert child.first_line(20) == "['a', 'b'] ''"
+        assert child.first_line(20) == f"['{drained}', 'b'] ''"
     assert child.exit_code() == 7
     assert child.last_words() == ["a complaint"]
     assert (tmp_path / "log").read_text() == "a complaint\n"
@@ -75,15 +78,16 @@ def test_a_module_runs_too_and_the_current_folder_hides_none(tmp_path: Path, mon
         assert child.first_line(20) == "rota 0.1.0"
 
 
-@pytest.mark.parametrize("program", [POLITE, STUBBORN])
-def test_nothing_outlives_its_parent(program: str, tmp_path: Path, script: Callable[[str], str]) -> None:
+@pytest.mark.parametrize(("program", "drains"), [(POLITE, True), (STUBBORN, False)])
+def test_nothing_outlives_its_parent(program: str, drains: bool, tmp_path: Path, script: Callable[[str], str]) -> None:
+    drained = tmp_path / "drained"
     parent = f"""
 import os, threading
 from pathlib import Path
 from rota.cli import child
 child.LEASH_GRACE_S = 0.2
 log = Path({str(tmp_path / "log")!r})
-started = child.Child("program", [{script(program)!r}], os.environ, log=log, stop_timeout_s=1)
+started = child.Child("program", [{script(program)!r}, {str(drained)!r}], os.environ, log=log, stop_timeout_s=1)
 started.first_line(20)
 print(started.pid, flush=True)
 threading.Event().wait()
@@ -97,6 +101,7 @@ threading.Event().wait()
     gone, _ = psutil.wait_procs([child], timeout=15)
     # Nobody may be there to collect it: then it stays as a zombie, which runs no more.
     assert gone or child.status() == psutil.STATUS_ZOMBIE
+    assert drained.exists() == drains
 
 
 def test_what_is_not_routine_is_shown(

@@ -73,6 +73,16 @@ def test_the_payload_s_bytes_go_as_they_are(
     assert sent(coordinator).job.payload.data == data.encode()
 
 
+def test_a_payload_may_be_as_large_as_the_limit(rota: Any, coordinator: Coordinator, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(b"x" * PAYLOAD_BYTES_MAX)
+    assert rota("job", "create", "greet", "--data", f"@{file}", "--text").code == Exit.OK
+    assert len(sent(coordinator).job.payload.data) == PAYLOAD_BYTES_MAX
+    file.write_bytes(b"x" * (PAYLOAD_BYTES_MAX + 1))
+    ran = rota("--json", "job", "create", "greet", "--data", f"@{file}", "--text")
+    assert (ran.code, ran.error["reason"]) == (Exit.USAGE, "PAYLOAD_TOO_LARGE")
+
+
 def test_text_and_other_types(rota: Any, coordinator: Coordinator, stdin: Any) -> None:
     rota("job", "create", "greet", "--data", "not json", "--text")
     stdin(b"\x00\xff")

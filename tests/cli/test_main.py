@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from rota_sdk.gen.rota.v1 import jobs_pb2
 
 from rota.cli import errors
 from rota.cli.errors import Exit
 from rota.domain.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound, Unavailable
+from tests.cli.script import job
 
 HEAVY = {"grpc", "google", "sqlalchemy", "alembic", "psycopg", "rich", "rota_sdk", "rota.bootstrap", "opentelemetry"}
 
@@ -147,7 +150,8 @@ def test_a_bug_stays_a_traceback() -> None:
     assert errors.explain(KeyError("x")) is None
 
 
-def test_a_reader_that_leaves_early_is_no_traceback(coordinator: Any) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_early_is_no_traceback(unbuffered: str, coordinator: Any) -> None:
     # The read end is closed before anything is written, as `head` does a little later.
     read, write = os.pipe()
     os.close(read)
@@ -156,10 +160,54 @@ def test_a_reader_that_leaves_early_is_no_traceback(coordinator: Any) -> None:
         stdout=write,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "ROTA_ADDRESS": coordinator.address},
+        env={**os.environ, "ROTA_ADDRESS": coordinator.address, "PYTHONUNBUFFERED": unbuffered},
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (Exit.REFUSED, "")
+
+
+def on_a_terminal(columns: int, *arguments: str, **environ: str) -> str:
+    """What a terminal of that width is sent."""
+    screen, terminal = os.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "rota", *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), **environ},
+    )
+    os.close(terminal)
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = b""
+    with suppress(OSError):  # the end of a terminal without a program
+        while more := os.read(screen, 65536):
+            said += more
+    os.close(screen)
+    return said.decode().replace("\r\n", "\n")
+
+
+def test_a_narrow_terminal_loses_the_least_columns_first(coordinator: Any) -> None:
+    coordinator.jobs = [job(state=jobs_pb2.JOB_STATE_DEAD)]
+    environ = {"ROTA_ADDRESS": coordinator.address}
+    heads = {
+        columns: on_a_terminal(columns, "--no-color", "job", "list", **environ).splitlines()[0].split()
+        for columns in (120, 80, 70)
+    }
+    assert heads == {
+        120: ["JOB", "TYPE", "QUEUE", "STATE", "TRIES", "CREATED"],
+        80: ["JOB", "TYPE", "QUEUE", "STATE", "TRIES"],
+        70: ["JOB", "TYPE", "STATE", "TRIES"],
+    }
+    assert coordinator.jobs[0].name in on_a_terminal(60, "job", "list", **environ)
+
+
+def test_colours_are_for_terminals_that_want_them(coordinator: Any) -> None:
+    coordinator.jobs = [job(state=jobs_pb2.JOB_STATE_DEAD)]
+    environ = {"ROTA_ADDRESS": coordinator.address, "NO_COLOR": ""}
+    red = "\x1b[31mDEAD"
+    assert red in on_a_terminal(120, "job", "list", **environ)
+    assert red not in on_a_terminal(120, "--no-color", "job", "list", **environ)
+    assert red not in on_a_terminal(120, "job", "list", **environ | {"NO_COLOR": "1"})
 
 
 def test_the_terminal_is_not_driven_by_texts_of_others(rota: Any, coordinator: Any) -> None:

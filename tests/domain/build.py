@@ -51,6 +51,7 @@ def live_job(**changes: Any) -> LiveJob:
         deadline_at=None,
         size=0,
         traceparent="",
+        start_by=None,
     )
     return replace(leased, **changes)
 

@@ -219,3 +219,24 @@ def test_a_taken_port_is_one_line_and_nothing_is_left(start: Any) -> None:
     assert dev.process.returncode in (1, 3), said
     assert re.fullmatch(r"Starting PostgreSQL.*\nerror: cannot listen on .*port is taken.*\nhint: .*--listen\n", said)
     assert_gone(family, 1)
+
+
+def test_a_worker_that_does_not_start_is_told_with_its_last_words(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "jobs.json").write_text('{"jobs": [{"type": "greet"}]}')
+    (tmp_path / "worker.py").write_text("import rota_sdk\nrota_sdk.Wroker()\n")
+    dev = start("--examples", str(tmp_path), "--for", "5s", "--json")
+    said, _ = dev.process.communicate(timeout=START_S)
+    assert dev.process.returncode == 1
+    error = json.loads(said.splitlines()[-1])["error"]
+    assert error["message"].startswith("the worker ended with exit code 1; the last that it said: AttributeError: ")
+
+
+def test_a_coordinator_that_dies_ends_the_dev(start: Any) -> None:
+    dev = start().ready()
+    family = dev.family()
+    coordinator = next(p for p in family if p.cmdline()[-3:] == ["rota", "serve", "--json"])
+    coordinator.kill()
+    rest, _ = dev.process.communicate(timeout=STOP_S)
+    assert dev.process.returncode == 1
+    assert "error: the coordinator ended with exit code -9" in rest
+    assert_gone(family, 1)

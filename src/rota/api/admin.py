@@ -27,6 +27,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     ) -> admin_pb2.ListSessionsResponse:
         if request.show_ended or request.state in (admin_pb2.SESSION_STATE_CLOSED, admin_pb2.SESSION_STATE_EXPIRED):
             raise InvalidArgument.field("show_ended", "ended sessions are not listed by this release; leave it out")
+        codec.check_enum(admin_pb2.SessionState.values(), "state", request.state)
         size = pages.page_size(request.page_size)
         query = repr((request.state, request.queue)).encode()
         before = pages.unseal_id(request.page_token, identity.tenant_id, query)

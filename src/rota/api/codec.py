@@ -4,7 +4,7 @@ Checks here are those of the wire alone (required, parseable); what a job may be
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -138,7 +138,7 @@ def new_job(
             problems.add(f"{at}delay", "must not be set together with job.run_time; choose one")
         spec.delay_s = problems.span(f"{at}delay", seconds(request.delay), 0.0, limits.HORIZON_S)
     if request.HasField("dedupe"):
-        spec.dedupe = _dedupe(request.dedupe)
+        spec.dedupe = _dedupe(f"{at}dedupe", request.dedupe)
         draft.check_dedupe(problems, f"{at}dedupe", spec)
     draft.check_job(problems, f"{at}job", spec, now)
     return spec
@@ -164,12 +164,12 @@ def _timeouts(found: common_pb2.Timeouts) -> Timeouts:
     )
 
 
-def _dedupe(found: common_pb2.Dedupe) -> Dedupe:
+def _dedupe(at: str, found: common_pb2.Dedupe) -> Dedupe:
     return Dedupe(
         key=found.key,
-        scope=enum(DedupeScope, "dedupe.scope", found.scope, DedupeScope.TYPE),
+        scope=enum(DedupeScope, f"{at}.scope", found.scope, DedupeScope.TYPE),
         window_s=seconds(found.window) if found.HasField("window") else None,
-        on_conflict=enum(DedupeConflict, "dedupe.on_conflict", found.on_conflict, DedupeConflict.RETURN_EXISTING),
+        on_conflict=enum(DedupeConflict, f"{at}.on_conflict", found.on_conflict, DedupeConflict.RETURN_EXISTING),
     )
 
 
@@ -180,7 +180,17 @@ def enum(kind: type[E], field: str, value: int, default: D) -> E | D:
     try:
         return kind(value)  # type: ignore[call-arg]
     except ValueError:
-        raise InvalidArgument.field(field, f"unknown value {value}; this server may be older than its caller") from None
+        raise _unknown(field, value) from None
+
+
+def check_enum(kind: Iterable[int], field: str, value: int) -> None:
+    """Refuses a value that is none of the enumeration's."""
+    if value not in kind:
+        raise _unknown(field, value)
+
+
+def _unknown(field: str, value: int) -> InvalidArgument:
+    return InvalidArgument.field(field, f"unknown value {value}; this server may be older than its caller")
 
 
 def created_job(spec: JobSpec, tenant: str, due_us: int, created_at: datetime) -> jobs_pb2.Job:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 
 from rota.domain import ids, limits
 from rota.domain.errors import InvalidArgument
@@ -9,6 +10,7 @@ from rota.domain.ids import TenantId, digest
 
 _SEAL_BYTES = 12
 _TOKEN_BYTES_MAX = 512
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 def page_size(wanted: int) -> int:
@@ -25,12 +27,23 @@ def seal(position: str, tenant: TenantId, query: bytes) -> str:
 
 def unseal_id(token: str, tenant: TenantId, query: bytes) -> str | None:
     """The id after which the page begins; None for the first page. Refuses a token made for anything else."""
-    return ids.parse_name("page_token", _unseal(token, tenant, query), "") if token else None
+    if not token:
+        return None
+    try:
+        return ids.parse_name("page_token", _unseal(token, tenant, query), "")
+    except InvalidArgument:
+        raise _invalid() from None
 
 
 def unseal_number(token: str, tenant: TenantId, query: bytes) -> int:
     """The same for lists in the order of a number; 0 for the first page."""
-    return int(_unseal(token, tenant, query)) if token else 0
+    if not token:
+        return 0
+    position = _unseal(token, tenant, query)
+    # The seal is no secret, so a position is checked like any other input.
+    if not _NUMBER.fullmatch(position):
+        raise _invalid()
+    return int(position)
 
 
 def _unseal(token: str, tenant: TenantId, query: bytes) -> str:
@@ -40,12 +53,16 @@ def _unseal(token: str, tenant: TenantId, query: bytes) -> str:
     except (binascii.Error, UnicodeError, ValueError):
         raw, position = b"", ""
     if len(token) > _TOKEN_BYTES_MAX or not position or raw[:_SEAL_BYTES] != _seal(position, tenant, query):
-        raise InvalidArgument.field(
-            "page_token",
-            "damaged, or made for another list; repeat the list from its first page with the same filter",
-            reason="PAGE_TOKEN_INVALID",
-        )
+        raise _invalid()
     return position
+
+
+def _invalid() -> InvalidArgument:
+    return InvalidArgument.field(
+        "page_token",
+        "damaged, or made for another list; repeat the list from its first page with the same filter",
+        reason="PAGE_TOKEN_INVALID",
+    )
 
 
 def _seal(position: str, tenant: TenantId, query: bytes) -> bytes:

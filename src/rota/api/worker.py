@@ -212,6 +212,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     async def CloseSession(
         self, request: worker_pb2.CloseSessionRequest, identity: Identity, context: Context
     ) -> worker_pb2.CloseSessionResponse:
+        codec.check_enum(worker_pb2.CloseMode.values(), "mode", request.mode)
         member = await self._member(identity, request.session)
         if request.mode == worker_pb2.CLOSE_MODE_DRAIN:
             await self._node.attendance.drain(member)

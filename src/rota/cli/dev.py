@@ -144,7 +144,7 @@ class _Dev:
 
         from rota import bootstrap
 
-        url = self._stack.enter_context(bootstrap.local_database(self._settings, ephemeral=self._ephemeral))
+        url = self._stack.enter_context(bootstrap.local_database(self._settings))
         bootstrap.migrate(url)
         key = self._home.api_key(url)
         coordinator, address = self._start_coordinator(url)
@@ -219,6 +219,26 @@ class _Dev:
 
         from rota.cli.show import summary_lines
 
+        with Client(_reachable(address), api_key=key, tls=False) as rota, _blamed_on(coordinator):
+            worker = self._start_worker(folder, rota, _reachable(address), key)
+            with _blamed_on(worker):
+                self._stop.started = True
+                summary = self._drive(rota, plan, for_s, (coordinator, worker))
+        if self._out.json:
+            self._out.document(summary.document())
+        else:
+            for line in summary_lines(summary):
+                print(line)
+        interrupted = self._stop.asked.is_set()
+        good = summary.lost == 0 and (summary.succeeded > 0 or interrupted)
+        return Exit.OK if good else Exit.REFUSED
+
+    def _start_worker(self, folder: Path, rota: "Client", address: str, key: str) -> Child:
+        """The worker as a child, once it has a session, so that its start is not taken for latency."""
+        from rota.clock import SystemClock
+
+        # Those of a killed run before live on for their TTL.
+        known = {session.name for session in rota.list_sessions()}
         worker = self._stack.enter_context(
             Child(
                 "worker",
@@ -229,29 +249,17 @@ class _Dev:
                 stop_timeout_s=WORKER_STOP_S,
             )
         )
-        with Client(_reachable(address), api_key=key, tls=False) as rota:
-            self._wait_for_worker(rota, worker)
-            self._stop.started = True
-            summary = self._drive(rota, plan, for_s, (coordinator, worker))
-        if self._out.json:
-            self._out.document(summary.document())
-        else:
-            for line in summary_lines(summary):
-                print(line)
-        interrupted = self._stop.asked.is_set()
-        good = summary.lost == 0 and (summary.succeeded > 0 or interrupted)
-        return Exit.OK if good else Exit.REFUSED
-
-    def _wait_for_worker(self, rota: "Client", worker: Child) -> None:
-        """Waits for the worker's session, so that its start is not taken for latency."""
-        from rota.clock import SystemClock
-
         clock = SystemClock()
         until = clock.monotonic() + WORKER_READY_TIMEOUT_S
-        while not any(session.slots for session in rota.list_sessions()):
-            if worker.exit_code() is not None or clock.monotonic() > until:
+        while not {session.name for session in rota.list_sessions()} - known:
+            if worker.exit_code() is not None:
                 _raise_last_words(worker)
+            if clock.monotonic() > until:
+                raise Unavailable(
+                    f"expected a session of the worker within {WORKER_READY_TIMEOUT_S:g} s, found none; see {worker.log}"
+                )
             threading.Event().wait(TICK_S)
+        return worker
 
     def _drive(self, rota: "Client", plan: Any, for_s: float | None, children: tuple[Child, ...]) -> Any:
         from rota.cli.drive import Drive
@@ -305,6 +313,17 @@ def _reachable(address: str) -> str:
     """Where to call a server that listens at `address`, perhaps everywhere."""
     host, _, port = address.rpartition(":")
     return f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]", "") else address
+
+
+@contextmanager
+def _blamed_on(child: Child) -> Iterator[None]:
+    """When a call fails because the child has ended, that is what is told."""
+    try:
+        yield
+    except Exception:
+        if child.exit_code() is not None:
+            _raise_last_words(child)
+        raise
 
 
 def _raise_last_words(child: Child) -> NoReturn:

@@ -33,11 +33,11 @@ class Running(NamedTuple):
 @contextmanager
 def database(settings: Settings) -> Iterator[str]:
     """The database that the settings name: their URL, that of a running `rota dev`, or the embedded one, started."""
-    from rota import bootstrap
+    from rota.bootstrap import local_database
 
     running = DevHome(settings.home).running() if settings.database_url is None else None
     if running is None:
-        with bootstrap.local_database(settings) as url:
+        with local_database(settings) as url:
             yield url
     elif running.database_url:
         yield running.database_url
@@ -107,14 +107,14 @@ class DevHome:
 
     def api_key(self, url: str) -> str:
         """The key that programs here find by themselves: the stored one while the database knows it, else a new one."""
-        from rota import bootstrap
+        from rota.bootstrap import create_key
         from rota.domain.model import Role
 
         stored = self._stored_key()
         if stored and self._is_good(stored, url):
             return stored
         secret: str
-        secret, _ = bootstrap.create_key(url, tenant=TENANT, label=LABEL, roles=frozenset(Role), ttl_s=None)
+        secret, _ = create_key(url, tenant=TENANT, label=LABEL, roles=frozenset(Role), ttl_s=None)
         self._store_key(secret)
         return secret
 
@@ -125,7 +125,7 @@ class DevHome:
             return ""
 
     def _is_good(self, secret: str, url: str) -> bool:
-        from rota import bootstrap
+        from rota.bootstrap import list_keys
         from rota.clock import SystemClock
         from rota.domain.model import Role
 
@@ -135,7 +135,7 @@ class DevHome:
             and key.revoked_at is None
             and (key.expires_at is None or key.expires_at > now)
             and key.roles >= frozenset(Role)
-            for key in bootstrap.list_keys(url, TENANT)
+            for key in list_keys(url, TENANT)
         )
 
     def _store_key(self, secret: str) -> None:

@@ -37,7 +37,7 @@ class Output:
             markup=False,
             emoji=False,
             highlight=False,
-            no_color=True if self.color is False else None,
+            color_system=None if self.color is False else "auto",
             width=None if stream.isatty() else _PIPE_WIDTH,
         )
 

@@ -133,10 +133,11 @@ class ReadyQueue:
     def refillable(self) -> list[tuple[LaneKey, dict[ShardNo, Position]]]:
         """Lanes with room that left jobs in the database. Their marks are cleared: the caller reads from there."""
         found = []
-        for key, lane in self._lanes.items():
+        for key, lane in list(self._lanes.items()):
             if lane.left_out and len(lane.heap) <= self._max // 2:
                 found.append((key, lane.left_out))
                 lane.left_out = {}
+                self._drop_if_idle(key)
         return found
 
     def is_full(self, key: LaneKey) -> bool:
@@ -186,7 +187,8 @@ class ReadyQueue:
 
     def _matching(self, wants: Wants) -> list[LaneKey]:
         keys = []
-        for queue in wants.queues:
+        # A worker may name a queue twice; its lanes count once.
+        for queue in dict.fromkeys(wants.queues):
             present = self._types.get((wants.tenant_id, queue))
             if not present:
                 continue

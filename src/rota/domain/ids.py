@@ -21,6 +21,8 @@ ShardNo = NewType("ShardNo", int)
 Fence = NewType("Fence", int)
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UUID_ANY_CASE = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{12}")
+"""Stricter than uuid.UUID, which reads with int() and so takes underscores, signs and digits of other scripts."""
 
 
 def uuid7(unix_ms: int, random_80: int) -> str:
@@ -62,10 +64,9 @@ def parse_name(field: str, name: str, collection: str) -> str:
     text = name.removeprefix(collection + "/")
     if _UUID.fullmatch(text):
         return text
-    try:
+    if _UUID_ANY_CASE.fullmatch(text):
         return str(uuid.UUID(text))
-    except ValueError:
-        raise InvalidArgument.field(field, f"expected {collection}/{{id}} with a UUID, found {name[:80]!r}") from None
+    raise InvalidArgument.field(field, f"expected {collection}/{{id}} with a UUID, found {name[:80]!r}")
 
 
 def digest(*parts: bytes) -> bytes:

@@ -18,7 +18,8 @@ def backoff_bound_s(policy: RetryPolicy, counted: int) -> float:
     room = math.log(policy.max_backoff_s) - math.log(policy.initial_backoff_s)
     if growth >= room:
         return policy.max_backoff_s
-    return min(policy.max_backoff_s, policy.initial_backoff_s * math.exp(growth))
+    # One exponent for both factors: e^growth alone overflows where the first delay is tiny enough.
+    return min(policy.max_backoff_s, math.exp(math.log(policy.initial_backoff_s) + growth))
 
 
 def delay_s(policy: RetryPolicy, counted: int, retry_after_s: float, rng: random.Random) -> float:

@@ -57,19 +57,20 @@ def end_attempt(job: LiveJob, ending: Ending, now: datetime, rng: random.Random)
     counted = _counts(job, ending.outcome)
     if job.state is JobState.CANCELLING:
         return Finish(JobState.CANCELLED, counted)
-    if not counted:
-        return Requeue(JobState.SCHEDULED, now + timedelta(seconds=ending.delay_s), counted=False)
-    used = job.attempts_counted + 1
-    if not ending.retryable or (ending.failure and ending.failure.type in job.retry.non_retryable_types):
-        return Finish(JobState.DEAD, counted, "the failure is not retryable")
-    if used >= job.retry.max_attempts:
-        return Finish(JobState.DEAD, counted, f"all {job.retry.max_attempts} attempts are used up")
-    # A lost worker has cost its whole TTL already, and says nothing against running the job again at once.
-    wait_s = 0.0 if ending.outcome is Outcome.LEASE_LOST else retry.delay_s(job.retry, used, ending.delay_s, rng)
+    if counted:
+        used = job.attempts_counted + 1
+        if not ending.retryable or (ending.failure and ending.failure.type in job.retry.non_retryable_types):
+            return Finish(JobState.DEAD, counted, "the failure is not retryable")
+        if used >= job.retry.max_attempts:
+            return Finish(JobState.DEAD, counted, f"all {job.retry.max_attempts} attempts are used up")
+        # A lost worker has cost its whole TTL already, and says nothing against running the job again at once.
+        wait_s = 0.0 if ending.outcome is Outcome.LEASE_LOST else retry.delay_s(job.retry, used, ending.delay_s, rng)
+    else:
+        wait_s = ending.delay_s
     due_at = now + timedelta(seconds=wait_s)
     if job.deadline_at is not None and due_at > job.deadline_at:
         return Finish(JobState.DEAD, counted, "the next attempt would start after the total timeout")
-    return Requeue(JobState.RETRY_WAIT, due_at, counted)
+    return Requeue(JobState.RETRY_WAIT if counted else JobState.SCHEDULED, due_at, counted)
 
 
 def cancel(job: LiveJob, mode: CancelMode) -> JobState:

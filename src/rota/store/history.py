@@ -31,18 +31,22 @@ DELETE FROM requests WHERE (tenant_id, method, request_id) IN (
 RETURNING 1
 """
 
+# The job is named outside of the sub-select too: a hold that a new job took over meanwhile is tested again as it is
+# then, and stays.
 _DELETE_WINDOWS = """
-DELETE FROM dedupe_keys WHERE (tenant_id, key) IN (
-    SELECT tenant_id, key FROM dedupe_keys WHERE held_until < now() ORDER BY held_until LIMIT %(limit)s)
+DELETE FROM dedupe_keys d USING (
+    SELECT tenant_id, key, job_id FROM dedupe_keys WHERE held_until < now() ORDER BY held_until LIMIT %(limit)s) old
+WHERE d.tenant_id = old.tenant_id AND d.key = old.key AND d.job_id = old.job_id
 RETURNING 1
 """
 
 _DELETE_HOLDS = """
-DELETE FROM dedupe_keys WHERE (tenant_id, key) IN (
-    SELECT d.tenant_id, d.key FROM dedupe_keys d
-    WHERE d.held_until IS NULL AND NOT EXISTS (
-        SELECT FROM jobs j WHERE j.tenant_id = d.tenant_id AND j.id = d.job_id)
-    LIMIT %(limit)s)
+DELETE FROM dedupe_keys d USING (
+    SELECT k.tenant_id, k.key, k.job_id FROM dedupe_keys k
+    WHERE k.held_until IS NULL AND NOT EXISTS (
+        SELECT FROM jobs j WHERE j.tenant_id = k.tenant_id AND j.id = k.job_id)
+    LIMIT %(limit)s) old
+WHERE d.tenant_id = old.tenant_id AND d.key = old.key AND d.job_id = old.job_id
 RETURNING 1
 """
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.domain.errors import AlreadyExists
+from rota.domain.errors import AlreadyExists, Unavailable
 from rota.domain.ids import Fence, JobId, TenantId
 from rota.domain.model import DedupeConflict, DedupeScope, JobSpec
 from rota.store import codec
@@ -71,7 +71,7 @@ VALUES (%(tenant)s, %(key)s, %(job)s::uuid, now() + %(window_s)s::float8 * inter
 ON CONFLICT DO NOTHING RETURNING 1
 """
 
-_LOCK_HOLD = "SELECT 1 FROM dedupe_keys WHERE tenant_id = %(tenant)s AND key = %(key)s FOR UPDATE"
+_LOCK_HOLD = "SELECT job_id::text FROM dedupe_keys WHERE tenant_id = %(tenant)s AND key = %(key)s FOR UPDATE"
 
 _TAKE_OVER = """
 UPDATE dedupe_keys d
@@ -83,7 +83,8 @@ WHERE d.tenant_id = %(tenant)s AND d.key = %(key)s
 RETURNING 1
 """
 
-_HOLDER = "SELECT job_id::text FROM dedupe_keys WHERE tenant_id = %(tenant)s AND key = %(key)s"
+HOLD_TRIES = 5
+"""Each failed try means that the janitor forgot an ended hold in between."""
 
 _CANCELLING = """
 UPDATE jobs SET state = 5, cancel_reason = nullif(%(reason)s, '')
@@ -105,11 +106,22 @@ class PgJobs:
     async def create_deduped(self, call: CreateCall) -> tuple[dict[JobId, Created], dict[int, JobId]] | None:
         async def work(run: Run) -> tuple[list[Row], dict[int, JobId]]:
             holders: dict[int, JobId] = {}
+            taken: dict[str, JobId] = {}
             keyed = [(scoped_key(spec), index) for index, spec in enumerate(call.specs) if spec.dedupe]
             # In one order everywhere, so that two batches never wait for each other.
             for key, index in sorted(keyed):
-                holder = await _hold(run, call.specs[index], key)
-                if holder is not None:
+                spec = call.specs[index]
+                # The job of a key taken for this very call has no row yet, so only `taken` knows that it will live.
+                holder = taken.get(key) or await _hold(run, spec, key)
+                if holder is None:
+                    taken[key] = spec.id
+                elif spec.dedupe and spec.dedupe.on_conflict is DedupeConflict.FAIL:
+                    raise AlreadyExists(
+                        f"dedupe.key: {spec.dedupe.key!r} is held by jobs/{holder}; "
+                        "wait for its end, or ask for RETURN_EXISTING",
+                        metadata={"holder": f"jobs/{holder}"},
+                    )
+                else:
                     holders[index] = holder
             if call.request_id:
                 answer = array([holders.get(index, spec.id) for index, spec in enumerate(call.specs)])
@@ -155,28 +167,23 @@ async def _hold(run: Run, spec: JobSpec, key: str) -> JobId | None:
     assert spec.dedupe is not None
     params: dict[str, object] = {"tenant": spec.tenant_id, "key": key}
     taking = params | {"job": spec.id, "window_s": spec.dedupe.window_s}
-    if await run(_HOLD, taking):
-        return None
-    await run(_LOCK_HOLD, params)
-    if await run(_TAKE_OVER, taking):
-        return None
-    holder = JobId((await run(_HOLDER, params))[0][0])
-    if spec.dedupe.on_conflict is DedupeConflict.FAIL:
-        raise AlreadyExists(
-            f"dedupe.key: {spec.dedupe.key!r} is held by jobs/{holder}; wait for its end, or ask for RETURN_EXISTING",
-            metadata={"holder": f"jobs/{holder}"},
-        )
-    return holder
+    for _ in range(HOLD_TRIES):
+        if await run(_HOLD, taking):
+            return None
+        holder = await run(_LOCK_HOLD, params)
+        if holder:
+            return None if await run(_TAKE_OVER, taking) else JobId(holder[0][0])
+    raise Unavailable("dedupe.key: it is being forgotten again and again; try again", retry_after_s=1.0)
 
 
 def scoped_key(spec: JobSpec) -> str:
-    """A dedupe key with the scope in which it is unique."""
+    """A dedupe key with the scope in which it is unique. Types may hold slashes but no spaces."""
     assert spec.dedupe is not None
     if spec.dedupe.scope is DedupeScope.QUEUE:
         return f"queue/{spec.queue}/{spec.dedupe.key}"
     if spec.dedupe.scope is DedupeScope.TENANT:
         return f"tenant/{spec.dedupe.key}"
-    return f"type/{spec.type}/{spec.dedupe.key}"
+    return f"type/{spec.type} {spec.dedupe.key}"
 
 
 def create_params(calls: Sequence[CreateCall]) -> Params:
@@ -194,7 +201,7 @@ def create_params(calls: Sequence[CreateCall]) -> Params:
         "shards": array([s.shard for s in specs]),
         "priorities": array([s.priority for s in specs]),
         "max_attempts": array([s.retry.max_attempts for s in specs]),
-        "run_timeouts": array([int(s.timeouts.run_s * 1000) for s in specs]),
+        "run_timeouts": array([round(s.timeouts.run_s * 1000) for s in specs]),
         "run_times": array([_micros(s.run_time) for s in specs]),
         "delays": array([s.delay_s for s in specs]),
         "start_bys": array([s.timeouts.start_by_s for s in specs]),

@@ -40,7 +40,9 @@ _READ_LANE = _READ_DUE.replace(
 )
 
 # The state, the growing fence and the shard's epoch are each tested by the row itself, in one statement: whoever
-# commits first has the job, and an owner that lost its shard gets nothing.
+# commits first has the job, and an owner that lost its shard gets nothing. The shard is looked up by a scalar subquery
+# because an EXISTS becomes a join, which may pair every claim with every shard of the same epoch first: 256 times the
+# work.
 _CLAIM = """
 UPDATE jobs j
 SET state = 3, fence = c.fence, session_id = c.session_id, attempt = j.attempt + 1, leased_at = now()
@@ -49,8 +51,7 @@ FROM unnest(%(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(session
 WHERE j.tenant_id = c.tenant_id AND j.id = c.id
   AND j.state IN (1, 4) AND j.due_at <= now() AND j.fence < c.fence
   AND (j.start_by IS NULL OR j.attempts_counted > 0 OR j.start_by > now())
-  AND EXISTS (SELECT FROM shards s
-              WHERE s.shard = j.shard AND s.owner = %(owner)t::uuid AND s.epoch = c.fence >> 32)
+  AND (SELECT s.owner = %(owner)t::uuid AND s.epoch = c.fence >> 32 FROM shards s WHERE s.shard = j.shard)
 RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.run_timeout_ms,
           extract(epoch FROM j.deadline_at - now())::float8, j.payload, j.content_type, j.headers, j.effect_key,
           j.due_at, j.traceparent, j.tracestate, j.generation

@@ -79,12 +79,12 @@ class PgSessions:
             "worker": session.worker,
             "sdk": session.sdk,
             "build_id": session.build_id,
-            "queues": list(session.queues),
-            "types": list(session.types),
+            "queues": list(dict.fromkeys(session.queues)),
+            "types": list(dict.fromkeys(session.types)),
             "slots": session.slots,
             "labels": json.dumps(dict(session.labels)) if session.labels else None,
             "protocol": session.protocol_version,
-            "ttl_ms": int(ttl_s * 1000),
+            "ttl_ms": round(ttl_s * 1000),
             "coordinator": session.coordinator,
         }
         rows = await self.db.writes.run(_OPEN, params) or await self.db.writes.run(

@@ -80,8 +80,15 @@ Action = Callable[[Any, grpc.ServicerContext], Any] | Refusal
 
 class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
     def __init__(
-        self, *, lease_ttl: float = 15.0, delivery_ttl: float = 5.0, beat_interval: float = 5.0, max_wait: float = 10.0
+        self,
+        *,
+        lease_ttl: float = 15.0,
+        delivery_ttl: float = 5.0,
+        beat_interval: float = 5.0,
+        max_wait: float = 10.0,
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
+        self._credentials = credentials
         self.lease_ttl = lease_ttl
         self.delivery_ttl = delivery_ttl
         self.beat_interval = beat_interval
@@ -117,7 +124,11 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
             self._pool, options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 4 * 1024 * 1024)]
         )
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(self, self._grpc)
-        self._port = self._grpc.add_insecure_port(f"127.0.0.1:{self._port}")
+        address = f"127.0.0.1:{self._port}"
+        if self._credentials is None:
+            self._port = self._grpc.add_insecure_port(address)
+        else:
+            self._port = self._grpc.add_secure_port(address, self._credentials)
         self._grpc.start()
 
     def stop(self) -> None:

@@ -45,6 +45,7 @@ class Holding:
 def test_the_stream_begins_with_a_full_inventory_and_beats_count_up(quick: ScriptServer) -> None:
     with running(worker_for(quick)):
         quick.wait(lambda: len(quick.beats) >= 4, "beats")
+        assert not quick.of("SendHeartbeat")
     first = quick.of("Heartbeat")[0]
     assert first.hello.session == "sessions/s1" and first.hello.HasField("inventory")
     assert [beat.seq for beat in quick.beats[:4]] == [1, 2, 3, 4]
@@ -360,18 +361,21 @@ def test_reconnect_opens_a_new_connection_and_keeps_leases(quick: ScriptServer) 
 
 
 def test_a_directive_is_carried_out_once_and_acknowledged_until_that_is_heard(quick: ScriptServer) -> None:
+    def acknowledged(number: int, since: int = 0) -> bool:
+        return any(number in beat.acked_directives for beat in quick.beats[since:])
+
     with running(worker_for(quick)):
-        quick.wait(lambda: quick.hellos, "the stream")
-        number = quick.direct(worker_pb2.DIRECTIVE_KIND_RECONNECT)
-        quick.wait(lambda: any(number in beat.acked_directives for beat in quick.beats), "the acknowledgement")
+        quick.wait(lambda: quick.hellos and quick.beats, "the stream")
+        number = quick.direct(worker_pb2.DIRECTIVE_KIND_RESYNC)
+        quick.wait(lambda: acknowledged(number), "the acknowledgement")
+        quick.wait(lambda: any(beat.HasField("inventory") for beat in quick.beats), "the inventory")
+        quick.wait(lambda: not quick.beats[-1].HasField("inventory"), "a plain beat")
         # It comes again although it was acknowledged.
-        quick.direct(worker_pb2.DIRECTIVE_KIND_RECONNECT, id=number)
         seen = len(quick.beats)
-        quick.wait(
-            lambda: any(number in beat.acked_directives for beat in quick.beats[seen:]), "the acknowledgement again"
-        )
-        quick.wait(lambda: len(quick.beats) >= seen + 6, "more beats")
-        assert len(quick.hellos) == 2
+        quick.direct(worker_pb2.DIRECTIVE_KIND_RESYNC, id=number)
+        quick.wait(lambda: acknowledged(number, seen), "the acknowledgement again")
+        quick.wait(lambda: len(quick.beats) >= seen + 4, "more beats")
+        assert not any(beat.HasField("inventory") for beat in quick.beats[seen:])
     # Once the acknowledgement is answered it is not repeated for ever.
     assert number not in quick.beats[-1].acked_directives
 

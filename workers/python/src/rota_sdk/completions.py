@@ -85,13 +85,18 @@ class Completions:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            if not self._wait():
+                continue
+            self._linger()
+            batch = self._next_batch()
             try:
-                if self._wait():
-                    self._linger()
-                    self._send(self._next_batch())
+                self._send(batch)
             except Exception:
                 # Nothing that one batch holds may end the reporting of all others.
-                log.exception("a batch of outcomes could not be sent")
+                log.exception("%d outcomes could not be sent, or their answer not be read", len(batch))
+                at = time.monotonic() + limits.SLOW_DOWN_S
+                held = self._session.holdings.find
+                self._later += [(at, item) for item in batch if held(item.lease.job, item.lease.fence) is item.lease]
         self._drop([*self._queue, *(item for _, item in self._later)])
 
     def _wait(self) -> bool:

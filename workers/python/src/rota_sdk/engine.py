@@ -220,6 +220,7 @@ class Engine:
         if not crew.poller.join(self._patience(limits.PARKED_POLL_GRACE_S)):
             crew.poller.abandon()
             crew.poller.join(limits.CLOSE_TIMEOUT_S)
+        self._give_back_unstarted(session)
         slots.when_free(slots.total, self._wake.set)
         idle = self._wait(
             lambda: slots.used <= 0 or session.ended is not None or self._at_once,
@@ -234,7 +235,8 @@ class Engine:
             for lease in session.holdings.snapshot():
                 if not lease._settled:
                     runner.give_up(lease, outcome.released(lease, "the worker leaves before the handler ended", None))
-        if not crew.completions.flush(self._patience(limits.FLUSH_TIMEOUT_S)):
+        # Beyond the session's life an answer would be worth nothing.
+        if not crew.completions.flush(self._patience(max(0.0, session.alive_until - time.monotonic()))):
             log.error("%s: leaving with outcomes that were not answered", session.name)
         if session.ended is None:
             close_session(link, session, worker_pb2.CloseMode.CLOSE_MODE_NOW, self._patience(limits.CLOSE_TIMEOUT_S))

@@ -6,16 +6,13 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 # What the contract allows.
-PAYLOAD_BYTES: Final = 256 * KIB
 RESULT_BYTES: Final = 64 * KIB
 FAILURE_TYPE_BYTES: Final = 256
 FAILURE_MESSAGE_BYTES: Final = 8 * KIB
 FAILURE_STACK_BYTES: Final = 32 * KIB
 NOTE_BYTES: Final = KIB
 REASON_BYTES: Final = KIB
-CONTENT_TYPE_BYTES: Final = 128
 IDENTITY_BYTES: Final = 128
-EFFECT_KEY_BYTES: Final = 512
 RECEIPT_BYTES: Final = KIB
 RECEIPTS: Final = 16
 SPAWNED_JOBS: Final = 100
@@ -77,7 +74,6 @@ DRAIN_TIMEOUT_S: Final = 30.0
 CLOSE_TIMEOUT_S: Final = 3.0
 PARKED_POLL_GRACE_S: Final = 1.0
 UNWIND_GRACE_S: Final = 1.0
-FLUSH_TIMEOUT_S: Final = 10.0
 # Each of these when the worker is told to leave at once.
 AT_ONCE_S: Final = 0.5
 # A handler that was stopped at its run timeout may clean up this long before its failure is reported.

@@ -13,6 +13,8 @@ JSON_TYPE: Final = "application/json"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 BYTES_TYPE: Final = "application/octet-stream"
 
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 # A span given by the caller: seconds, or a timedelta. Spans that come from Rota are seconds.
 Span = float | timedelta
 
@@ -126,8 +128,7 @@ class Payload:
             return cls(bytes(value), BYTES_TYPE)
         if isinstance(value, str):
             return cls(value.encode(), TEXT_TYPE)
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return cls(text.encode(), JSON_TYPE)
+        return cls(_JSON.encode(value).encode(), JSON_TYPE)
 
 
 EMPTY: Final = Payload()

@@ -1,0 +1,44 @@
+"""Coordinators for the tests of the wire. All of these tests run in one event loop, of the kind that `rota serve` has."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import uvloop
+
+from rota.store.embedded import EmbeddedPostgres
+
+from .running import Running, Tenant, fresh_database, running
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def rota(postgres: EmbeddedPostgres) -> AsyncIterator[Running]:
+    """The coordinator that is shared: leases and sessions outlive any quick test."""
+    with fresh_database(postgres) as url:
+        async with running(url) as coordinator:
+            yield coordinator
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tenant(rota: Running) -> Tenant:
+    """A tenant of the test's own at the shared coordinator."""
+    return await rota.tenant()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def start(postgres: EmbeddedPostgres) -> AsyncIterator[Callable[..., Awaitable[Running]]]:
+    """Starts a coordinator of the test's own with other settings, on a fresh database unless `url` names one."""
+    async with AsyncExitStack() as stack:
+
+        async def begin(url: str | None = None, **settings: Any) -> Running:
+            return await stack.enter_async_context(
+                running(url or stack.enter_context(fresh_database(postgres)), **settings)
+            )
+
+        yield begin
