@@ -12,7 +12,7 @@ import psutil
 def used_s(pid: int) -> float:
     """What one process has used, without its children."""
     times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
+    return float(times.user + times.system)
 
 
 def tree_used_s(pid: int) -> float:
@@ -60,4 +60,4 @@ class Reading:
             getattr(self, name) - getattr(earlier, name) for name in ("own_s", "coordinator_s", "store_s", "worker_s")
         )
         span_s = max(self.at - earlier.at, 0.001)
-        return max(self.machine_s - earlier.machine_s - ours, 0.0) / span_s * 100
+        return float(max(self.machine_s - earlier.machine_s - ours, 0.0) / span_s * 100)

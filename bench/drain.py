@@ -4,11 +4,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import floor
-from bench.cpu import Reading, used_s
-from bench.stand import BenchError, Child, Deadline, Stand
-from bench.work import JOB
 from rota_sdk import Client, NewJob
+
+from bench import floor
+from bench.cpu import Reading
+from bench.stand import BenchError, Deadline, Stand
+from bench.work import JOB
 
 CREATE_BATCH = 500
 LOOK_EVERY_S = 0.01
@@ -30,6 +31,7 @@ def run(stand: Stand, *, n: int, slots: int, cap_s: float, profiles: dict[str, P
     coordinator, address = stand.coordinator(url, profile=profiles.get("coordinator"))
     enqueue_s = enqueue(address, key, n)
     stand.ask("CHECKPOINT")
+    coordinator.begin_profile()
     before = Reading.take(store=stand.store_pid, coordinator=coordinator.pid)
     worker = stand.worker(address, key, slots=slots, expect=n, profile=profiles.get("worker"))
     ready_cpu_s = worker.told("ready_cpu_s", deadline.left_s())
@@ -63,6 +65,7 @@ def run(stand: Stand, *, n: int, slots: int, cap_s: float, profiles: dict[str, P
         "leases_per_answer": n / claims,
         "results_per_call": _mean(metrics["rota.complete.batch"]),
         "results_per_commit": n / commits,
+        "claims_missed": metrics["rota.claims.missed"],
         "foreign_cpu_pct": after.foreign_pct(before),
         "floor_foreign_cpu_pct": below.foreign_cpu_pct,
     }

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
+from rota_sdk import AsyncClient, NewJob
 
 from bench import floor
 from bench.cpu import Reading
 from bench.figures import percentiles_ms
 from bench.stand import BenchError, Deadline, Stand
 from bench.work import JOB
-from rota_sdk import AsyncClient, NewJob
 
 T = TypeVar("T")
 
@@ -35,6 +35,7 @@ def run(stand: Stand, *, n: int, cap_s: float, profiles: dict[str, Path]) -> dic
     def reading() -> Reading:
         return Reading.take(store=stand.store_pid, coordinator=coordinator.pid)
 
+    coordinator.begin_profile()
     singles = max(n // SINGLES_PER_JOB, 1)
     before = reading()
     batches_s = uvloop.run(_within(deadline, _in_batches(address, key, n)))

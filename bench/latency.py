@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from rota_sdk import AsyncClient
 
 from bench.cpu import Reading
 from bench.figures import percentiles_ms
 from bench.stand import BenchError, Deadline, Stand
 from bench.work import JOB
-from rota_sdk import AsyncClient
 
 WARM_UP = 25
 """The first jobs open connections and prepare statements; they are not counted."""
 
 
-def run(
-    stand: Stand, *, n: int, rate: float, slots: int, cap_s: float, profiles: dict[str, Path]
-) -> dict[str, Any]:
+def run(stand: Stand, *, n: int, rate: float, slots: int, cap_s: float, profiles: dict[str, Path]) -> dict[str, Any]:
     """From the moment before a CreateJob call to the start of the job's handler."""
     deadline = Deadline(cap_s)
     total = n + WARM_UP
@@ -29,10 +27,9 @@ def run(
     url = stand.create_database("latency")
     key = stand.key(url)
     coordinator, address = stand.coordinator(url, profile=profiles.get("coordinator"))
+    coordinator.begin_profile()
     events = stand.folder / "events"
-    worker = stand.worker(
-        address, key, slots=slots, expect=total, events=events, profile=profiles.get("worker")
-    )
+    worker = stand.worker(address, key, slots=slots, expect=total, events=events, profile=profiles.get("worker"))
     worker.told("ready_cpu_s", deadline.left_s())
 
     def reading() -> Reading:

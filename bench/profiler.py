@@ -1,6 +1,6 @@
 """A deterministic profile of a whole process: every Python thread by cProfile, summed up.
 
-It makes the process about twice as slow and favours code that makes few calls: good for finding, not for measuring.
+It slows the process down and favours code that makes few calls: good for finding, not for measuring.
 """
 
 import cProfile
@@ -8,50 +8,52 @@ import io
 import marshal
 import pstats
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 TOP = 25
 
 
-@contextmanager
-def profiled(path: Path | None) -> Iterator[None]:
-    """Writes a pstats file about the block and the threads that begin in it; nothing when there is no path."""
-    if path is None:
-        yield
-        return
-    profiles: list[cProfile.Profile] = []
+class Profiler:
+    """Does nothing when there is no path."""
 
-    def begin(*_: Any) -> None:
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._profiles: list[cProfile.Profile] = []
+
+    def start(self) -> None:
+        """Begins with the calling thread, and with every thread that starts after it."""
+        if self._path is not None:
+            threading.setprofile(self._begin)
+            self._begin()
+
+    def stop(self) -> None:
+        """Ends, in the thread that began, and writes the pstats file."""
+        if self._path is None or not self._profiles:
+            return
+        threading.setprofile(None)
+        self._profiles[0].disable()
+        merged: pstats.Stats | None = None
+        for profile in self._profiles:
+            profile.snapshot_stats()
+            if not profile.stats:
+                continue
+            found = _Snapshot(profile.stats)
+            if merged is None:
+                merged = pstats.Stats(found)  # type: ignore[arg-type]
+            else:
+                merged.add(found)  # type: ignore[arg-type]
+        if merged is not None:
+            self._path.write_bytes(marshal.dumps(merged.stats))  # type: ignore[attr-defined]
+
+    def _begin(self, *_: Any) -> None:
         profile = cProfile.Profile()
         try:
             profile.enable()
         except ValueError:
             # From Python 3.12 on the first profile hears of all threads.
             return
-        profiles.append(profile)
-
-    threading.setprofile(begin)
-    begin()
-    try:
-        yield
-    finally:
-        threading.setprofile(None)
-        profiles[0].disable()
-        merged: pstats.Stats | None = None
-        for profile in profiles:
-            profile.snapshot_stats()  # type: ignore[no-untyped-call]
-            if not profile.stats:  # type: ignore[attr-defined]
-                continue
-            found = _Snapshot(profile.stats)  # type: ignore[attr-defined]
-            if merged is None:
-                merged = pstats.Stats(found)
-            else:
-                merged.add(found)  # type: ignore[arg-type]
-        if merged is not None:
-            path.write_bytes(marshal.dumps(merged.stats))  # type: ignore[attr-defined]
+        self._profiles.append(profile)
 
 
 class _Snapshot:

@@ -1,4 +1,7 @@
-"""The coordinator of a run: as `rota serve` runs one, and at its end it says what it counted."""
+"""The coordinator of a run: as `rota serve` runs one. At its end it says what it counted.
+
+A profile begins at SIGUSR1, so that it shows the workload and not what went before.
+"""
 
 import argparse
 import asyncio
@@ -10,16 +13,18 @@ from typing import Any
 
 import uvloop
 
-from bench.profiler import profiled
+from bench.profiler import Profiler
 from rota import bootstrap
 from rota.config import Settings
 from rota.telemetry import Telemetry
 
 
-async def serve(settings: Settings, telemetry: Telemetry) -> None:
+async def serve(settings: Settings, telemetry: Telemetry, profiler: Profiler) -> None:
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, profiler.start)
     assert settings.database_url is not None
     async with bootstrap.coordinator(settings, settings.database_url, telemetry) as (_, _, ready):
         say(address=ready.address)
@@ -36,8 +41,9 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
     telemetry = Telemetry.off()
-    with profiled(arguments.profile):
-        uvloop.run(serve(Settings.load(), telemetry))
+    profiler = Profiler(arguments.profile)
+    uvloop.run(serve(Settings.load(), telemetry, profiler))
+    profiler.stop()
     say(metrics=telemetry.metrics.snapshot())
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,10 @@ class Child:
 
     def has_told(self, key: str) -> bool:
         return key in self._said
+
+    def begin_profile(self) -> None:
+        """For a coordinator: what was before does not count."""
+        self._process.send_signal(signal.SIGUSR1)
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL when it takes too long; returns when it is gone."""
@@ -160,7 +165,14 @@ class Stand:
         return child, str(child.told("address", START_S))
 
     def worker(
-        self, address: str, key: str, *, slots: int, expect: int, events: Path | None = None, profile: Path | None = None
+        self,
+        address: str,
+        key: str,
+        *,
+        slots: int,
+        expect: int,
+        events: Path | None = None,
+        profile: Path | None = None,
     ) -> Child:
         """A worker with a handler that does nothing, for `expect` jobs."""
         arguments = ["--slots", str(slots), "--expect", str(expect), *_profile(profile)]
@@ -170,7 +182,7 @@ class Stand:
 
     def _start(self, name: str, module: str, arguments: Sequence[str], settings: Mapping[str, str]) -> Child:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ROTA_", "OTEL_"))}
-        child = Child(name, module, arguments, inherited | settings, self.folder / f"{name}.log")
+        child = Child(name, module, arguments, {**inherited, **settings}, self.folder / f"{name}.log")
         self._stack.callback(child.stop)
         return child
 

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from bench.profiler import profiled
 from rota_sdk import Lease, Worker
+
+from bench.profiler import Profiler
 
 JOB = "noop"
 
@@ -47,8 +48,10 @@ def main() -> None:
     events = arguments.events.open("w") if arguments.events else None
     worker = build(arguments.slots, arguments.expect, events)
     say(ready_cpu_s=time.process_time())
-    with profiled(arguments.profile):
-        worker.run()
+    profiler = Profiler(arguments.profile)
+    profiler.start()
+    worker.run()
+    profiler.stop()
     if events is not None:
         events.close()
     say(counts=worker.counts())

@@ -4,12 +4,10 @@ import asyncio
 import logging
 import signal
 import socket
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rota import telemetry as telemetry_module
@@ -61,25 +59,20 @@ class Finding:
 
 
 @contextmanager
-def local_database(settings: Settings, *, ephemeral: bool = False) -> Iterator[str]:
-    """The configured database, or the embedded PostgreSQL, running for the length of the block.
-
-    Its data stays in the home folder between runs, unless `ephemeral`.
-    """
+def local_database(settings: Settings) -> Iterator[str]:
+    """The configured database, or the embedded PostgreSQL in the home folder, running for the length of the block."""
     if settings.database_url is not None:
         yield settings.database_url
         return
-    with tempfile.TemporaryDirectory(prefix="rota-") as scratch:
-        folder = Path(scratch) if ephemeral else settings.home / "dev"
-        server = EmbeddedPostgres(folder / "postgres" / "data")
-        try:
-            url = server.start()
-        except EmbeddedError as error:
-            raise Unavailable(str(error)) from error
-        try:
-            yield url
-        finally:
-            server.stop()
+    server = EmbeddedPostgres(settings.home / "dev" / "postgres" / "data")
+    try:
+        url = server.start()
+    except EmbeddedError as error:
+        raise Unavailable(str(error)) from error
+    try:
+        yield url
+    finally:
+        server.stop()
 
 
 def migrate(url: str) -> list[str]:
@@ -181,18 +174,8 @@ def serve(settings: Settings, url: str, *, on_ready: Callable[[Ready], None] = l
     return 0
 
 
-def diagnose(settings: Settings) -> list[Finding]:
+def diagnose(url: str) -> list[Finding]:
     """What `rota doctor` finds in the database, without a coordinator's help."""
-    if settings.database_url is None:
-        return [
-            Finding(
-                "database",
-                "warning",
-                "no database is configured, so only a running `rota dev` could be looked at",
-                "set ROTA_DATABASE_URL, or pass --database-url",
-            )
-        ]
-    url = settings.database_url
     try:
         status = schema.status(url)
     except RotaError as error:

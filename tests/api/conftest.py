@@ -1,4 +1,4 @@
-"""Coordinators for the tests of the wire. All of these tests run in one event loop, of the kind that `rota serve` has."""
+"""Coordinators for the tests of the wire, all in one event loop, of the kind that `rota serve` has."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack

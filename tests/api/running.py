@@ -1,4 +1,4 @@
-"""A coordinator in this process behind real gRPC, with tenants, their keys, and workers that speak the protocol by hand.
+"""A coordinator in this process behind real gRPC, with tenants, their keys, and workers that go step by step.
 
 Everything is keyed by tenant, so tests that need no settings of their own share one coordinator, each with a tenant
 of its own.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import pytest
@@ -12,7 +13,7 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2
 
 from rota.domain import limits
 
-from .running import Refusal, Running, Tenant, creation, refusal, span
+from .running import Refusal, Running, Tenant, creation, refusal, refusal_of, span
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -124,7 +125,11 @@ async def test_all_that_is_wrong_is_told_at_once(tenant: Tenant) -> None:
 async def test_a_long_refusal_still_fits_into_the_trailers_that_clients_take(tenant: Tenant, text: str) -> None:
     # Clients refuse trailers over 8 KiB, which would hide the reason.
     bad = creation(text, headers={text: ""}, labels={text: ""})
-    found = await refusal(tenant.jobs.BatchCreateJobs(jobs_pb2.BatchCreateJobsRequest(requests=[bad] * 30)))
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await tenant.jobs.BatchCreateJobs(jobs_pb2.BatchCreateJobsRequest(requests=[bad] * 30))
+    trailers = sum(len(key) + len(value) * 4 / 3 + 32 for key, value in raised.value.trailing_metadata() or ())
+    assert trailers + len(quote(raised.value.details() or "")) < 8192
+    found = refusal_of(raised.value)
     assert found.case == ("INVALID_ARGUMENT", "VALIDATION_FAILED"), found
     assert found.fields[0] == "requests[0].job.type"
 
@@ -216,7 +221,9 @@ def opening(**fields: Any) -> worker_pb2.OpenSessionRequest:
 
 
 def leasing(**fields: Any) -> worker_pb2.LeaseRequest:
-    return worker_pb2.LeaseRequest(**{"session": NO_SESSION, "request_id": "r", "capacity": 1, "wait": span(0)} | fields)
+    return worker_pb2.LeaseRequest(
+        **{"session": NO_SESSION, "request_id": "r", "capacity": 1, "wait": span(0)} | fields
+    )
 
 
 WORKERS: dict[str, tuple[str, Any, str]] = {
@@ -418,13 +425,11 @@ async def test_a_token_with_a_seal_that_holds_no_position_is_refused(rota: Runni
 
     # The seal is no secret: whoever computes one must still not get through.
     job = await tenant.create()
-    (key,) = [k for k in await rota.keys.all(tenant.name)]
+    (key,) = await rota.keys.all(tenant.name)
     number = TenantId(key.tenant_id)
     for position in ("x", "-1", "9" * 400, "1.5"):
         token = pages.seal(position, number, job.name.removeprefix("jobs/").encode())
-        found = await refusal(
-            tenant.jobs.ListAttempts(jobs_pb2.ListAttemptsRequest(parent=job.name, page_token=token))
-        )
+        found = await refusal(tenant.jobs.ListAttempts(jobs_pb2.ListAttemptsRequest(parent=job.name, page_token=token)))
         check_invalid(found, "page_token", reason="PAGE_TOKEN_INVALID")
 
 
@@ -433,7 +438,14 @@ async def test_text_that_is_not_unicode_is_the_callers_fault(tenant: Tenant, bro
     field = b"\x0a" + bytes([len(broken)]) + broken  # GetJobRequest.name
     call = tenant.channel.unary_unary("/rota.v1.JobService/GetJob")
     found = await refusal(call(field, metadata=(("authorization", f"Bearer {tenant.key}"),), timeout=5))
-    assert found.code is grpc.StatusCode.INVALID_ARGUMENT, found
+    assert found.case == ("INVALID_ARGUMENT", "VALIDATION_FAILED"), found
+    assert (await refusal(call(field, timeout=5))).case == ("UNAUTHENTICATED", "UNAUTHENTICATED")
+
+    stream = tenant.channel.stream_stream("/rota.worker.v1.WorkerService/Heartbeat")(
+        metadata=(("authorization", f"Bearer {tenant.key}"),), timeout=5
+    )
+    await stream.write(b"\x0a" + bytes([len(field)]) + field)  # HeartbeatRequest.hello.session
+    assert (await refusal(_read(stream))).case == ("INVALID_ARGUMENT", "VALIDATION_FAILED")
 
 
 async def test_a_run_time_in_the_past_means_now(tenant: Tenant) -> None:

@@ -57,7 +57,7 @@ class Bootstrap:
     failure: Exception | None = None
 
     @contextmanager
-    def local_database(self, settings: Settings, *, ephemeral: bool = False) -> Iterator[str]:
+    def local_database(self, settings: Settings) -> Iterator[str]:
         self.settings = settings
         if self.failure is not None:
             raise self.failure
@@ -90,8 +90,8 @@ class Bootstrap:
         on_ready(Ready("127.0.0.1:4711"))
         return 0
 
-    def diagnose(self, settings: Settings) -> list[Finding]:
-        self.settings = settings
+    def diagnose(self, url: str) -> list[Finding]:
+        self.diagnosed = url
         return self.findings
 
 
@@ -239,7 +239,7 @@ def test_doctor_puts_the_findings_together(rota: Any, bootstrap: Bootstrap, coor
         ["ok", "address", f"a coordinator answers at {coordinator.address}, and takes the key found"],
     ]
     assert bootstrap.settings is not None
-    assert bootstrap.settings.database_url == URL
+    assert bootstrap.diagnosed == URL
     bootstrap.findings.append(Finding("schema", "error", "old", "run: rota migrate"))
     broken = rota("doctor", "--json")
     assert (broken.code, broken.document["ok"]) == (Exit.REFUSED, False)

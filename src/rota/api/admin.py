@@ -9,6 +9,7 @@ from rota.domain import limits
 from rota.domain.errors import InvalidArgument
 from rota.domain.ids import SessionId
 from rota.domain.model import Identity, Role, Session, SessionState
+from rota.domain.text import Problems
 from rota.service.identity import Keys
 
 STALLED_AFTER_S = 3 * limits.LEASE_WAIT_DEFAULT_S
@@ -28,6 +29,9 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         if request.show_ended or request.state in (admin_pb2.SESSION_STATE_CLOSED, admin_pb2.SESSION_STATE_EXPIRED):
             raise InvalidArgument.field("show_ended", "ended sessions are not listed by this release; leave it out")
         codec.check_enum(admin_pb2.SessionState.values(), "state", request.state)
+        problems = Problems()
+        problems.text("queue", request.queue, limits.NAME_BYTES_MAX)
+        problems.raise_any()
         size = pages.page_size(request.page_size)
         query = repr((request.state, request.queue)).encode()
         before = pages.unseal_id(request.page_token, identity.tenant_id, query)

@@ -6,7 +6,7 @@ Checks here are those of the wire alone (required, parseable); what a job may be
 import functools
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -44,6 +44,9 @@ _DEFAULT_RETRY = RetryPolicy()
 _DEFAULT_TIMEOUTS = Timeouts()
 _NO_PAYLOAD = Payload()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 E = TypeVar("E")
 D = TypeVar("D")
@@ -83,8 +86,15 @@ def duration(value_s: float) -> Duration:
 
 def timestamp(value: datetime) -> Timestamp:
     stamp = Timestamp()
-    stamp.FromDatetime(value)
+    _set_instant(stamp, value)
     return stamp
+
+
+def _set_instant(stamp: Timestamp, value: datetime) -> None:
+    """FromDatetime, at a quarter of its cost. `value` is aware."""
+    since = value - _EPOCH
+    stamp.seconds = since.days * 86_400 + since.seconds
+    stamp.nanos = since.microseconds * 1_000
 
 
 def micros(value: datetime) -> int:
@@ -299,30 +309,66 @@ def attempt_message(attempt: Attempt) -> jobs_pb2.Attempt:
     return message
 
 
-def lease_message(grant: Grant, ttl: Duration, delivery_ttl: Duration) -> worker_pb2.Lease:
-    message = worker_pb2.Lease(
-        job=f"jobs/{grant.job_id}",
-        fence=grant.fence,
-        attempt=grant.attempt,
-        ttl=ttl,
-        delivery_ttl=delivery_ttl,
-        run_timeout=duration(grant.run_timeout_s),
-        type=grant.type,
-        queue=grant.queue,
-        payload=common_pb2.Payload(data=grant.payload, content_type=grant.content_type),
-        effect_key=grant.effect_key,
-        traceparent=grant.traceparent,
-        tracestate=grant.tracestate,
-        due_time=timestamp(grant.due_at),
-        priority=grant.priority,
-        max_attempts=grant.max_attempts,
-        attempts_counted=grant.attempts_counted,
-    )
-    if grant.headers:
-        message.headers.update(grant.headers)
-    if grant.deadline_s is not None:
-        message.deadline.CopyFrom(duration(max(grant.deadline_s, 0.0)))
-    return message
+class LeaseEncoder:
+    """Grants as messages. What many leases have in common is encoded once and copied as bytes."""
+
+    def __init__(self, ttl_s: float, delivery_ttl_s: float) -> None:
+        self._ttl = duration(ttl_s)
+        self._delivery_ttl = duration(delivery_ttl_s)
+        self._common = functools.lru_cache(maxsize=1_024)(self._encode_common)
+
+    def add(self, leases: "RepeatedCompositeFieldContainer[worker_pb2.Lease]", grant: Grant) -> None:
+        """Appends one to an answer."""
+        message = leases.add()
+        message.MergeFromString(
+            self._common(
+                grant.type,
+                grant.queue,
+                grant.priority,
+                grant.max_attempts,
+                grant.run_timeout_s,
+                grant.content_type,
+                grant.attempt,
+                grant.attempts_counted,
+            )
+        )
+        message.job = f"jobs/{grant.job_id}"
+        message.fence = grant.fence
+        message.payload.data = grant.payload
+        message.effect_key = grant.effect_key
+        _set_instant(message.due_time, grant.due_at)
+        if grant.traceparent:
+            message.traceparent = grant.traceparent
+        if grant.tracestate:
+            message.tracestate = grant.tracestate
+        if grant.headers:
+            message.headers.update(grant.headers)
+        if grant.deadline_s is not None:
+            message.deadline.CopyFrom(duration(max(grant.deadline_s, 0.0)))
+
+    def _encode_common(
+        self,
+        type: str,
+        queue: str,
+        priority: int,
+        max_attempts: int,
+        run_timeout_s: float,
+        content_type: str,
+        attempt: int,
+        attempts_counted: int,
+    ) -> bytes:
+        return worker_pb2.Lease(
+            type=type,
+            queue=queue,
+            priority=priority,
+            max_attempts=max_attempts,
+            run_timeout=duration(run_timeout_s),
+            payload=common_pb2.Payload(content_type=content_type),
+            attempt=attempt,
+            attempts_counted=attempts_counted,
+            ttl=self._ttl,
+            delivery_ttl=self._delivery_ttl,
+        ).SerializeToString()
 
 
 def directive_message(directive: Directive) -> worker_pb2.Directive:

@@ -1,21 +1,26 @@
 """Refusals of the domain as gRPC statuses: one table."""
 
 import logging
+from collections.abc import Sequence
 from typing import NoReturn
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc.aio import ServicerContext
 
 from rota.domain import errors
+from rota.domain.text import clean
 
 log = logging.getLogger(__name__)
 
 DOMAIN = "rota"
 DETAILS_KEY = "grpc-status-details-bin"
-MESSAGE_BYTES_MAX = 2_000
-"""Status messages travel in headers, whose size clients limit."""
+MESSAGE_BYTES_MAX = 800
+VIOLATIONS_BYTES_MAX = 2_400
+"""Statuses travel in trailers, which clients refuse over 8 KiB; there a message of emoji is three times as long, and
+the details, message included, a third longer."""
 
 CODES: dict[type[errors.RotaError], grpc.StatusCode] = {
     errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
@@ -38,21 +43,32 @@ def status_of(error: errors.RotaError) -> status_pb2.Status:
     code: int = CODES[type(error)].value[0]
     details = [_pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))]
     if error.violations:
-        violations = [
-            error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.description)
-            for v in error.violations
-        ]
-        details.append(_pack(error_details_pb2.BadRequest(field_violations=violations)))
+        details.append(_pack(_bad_request(error.violations)))
     if error.retry_after_s is not None:
         delay = duration_pb2.Duration()
         delay.FromMilliseconds(int(error.retry_after_s * 1000))
         details.append(_pack(error_details_pb2.RetryInfo(retry_delay=delay)))
     if isinstance(error, errors.FailedPrecondition):
-        violation = error_details_pb2.PreconditionFailure.Violation(type=error.reason, description=error.message)
+        violation = error_details_pb2.PreconditionFailure.Violation(
+            type=error.reason, description=clean(error.message, MESSAGE_BYTES_MAX)
+        )
         details.append(_pack(error_details_pb2.PreconditionFailure(violations=[violation])))
     if isinstance(error, errors.AlreadyExists) and "holder" in error.metadata:
         details.append(_pack(error_details_pb2.ResourceInfo(resource_name=error.metadata["holder"])))
-    return status_pb2.Status(code=code, message=error.message[:MESSAGE_BYTES_MAX], details=details)
+    return status_pb2.Status(code=code, message=clean(error.message, MESSAGE_BYTES_MAX), details=details)
+
+
+def _bad_request(violations: Sequence[errors.FieldViolation]) -> error_details_pb2.BadRequest:
+    """As many of the violations as clients can take, the first one always."""
+    found = error_details_pb2.BadRequest()
+    for violation in violations:
+        found.field_violations.add(
+            field=clean(violation.field, MESSAGE_BYTES_MAX), description=clean(violation.description, MESSAGE_BYTES_MAX)
+        )
+        if found.ByteSize() > VIOLATIONS_BYTES_MAX:
+            del found.field_violations[-1]
+            break
+    return found
 
 
 OK = status_pb2.Status(code=code_pb2.OK)
@@ -68,8 +84,18 @@ def as_refusal(error: Exception) -> errors.RotaError:
     """Any exception as a refusal; one that is not ours is logged, and told without its text."""
     if isinstance(error, errors.RotaError):
         return error
+    if isinstance(error, DecodeError):
+        return undecodable()
     log.error("a call failed by a fault of its own", exc_info=error)
     return errors.Internal(f"an internal fault ({type(error).__name__}); the coordinator's log has more")
+
+
+def undecodable() -> errors.InvalidArgument:
+    """The refusal of bytes that are no message, for example for a text that is not UTF-8."""
+    return errors.InvalidArgument(
+        "expected a message of the method's request type with every text in UTF-8, found other bytes; "
+        "send what is no text in a payload's data"
+    )
 
 
 def _pack(message: object) -> any_pb2.Any:

@@ -6,13 +6,15 @@ cancellation does not reach: a cancelled call may have been carried out, but nev
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+import grpc
 from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import DecodeError
 from grpc.aio import ServicerContext
 
-from rota.api.errors import abort, as_refusal
+from rota.api.errors import abort, as_refusal, undecodable
 from rota.domain.errors import Unimplemented
 from rota.domain.model import Identity, Role
 from rota.service.identity import Keys, require
@@ -50,6 +52,8 @@ def unary(
         async def call(self: HasKeys, request: Request, context: Context) -> Response:
             try:
                 identity = await identify(self.keys, context, roles)
+                if isinstance(request, Undecodable):
+                    raise undecodable()
                 work = handler(self, request, identity, context)
                 return await (asyncio.shield(asyncio.ensure_future(work)) if shield else work)
             except Exception as error:
@@ -75,6 +79,8 @@ def stream(
         async def call(self: HasKeys, requests: AsyncIterator[Request], context: Context) -> None:
             try:
                 identity = await identify(self.keys, context, roles)
+                if isinstance(requests, Undecodable):
+                    raise undecodable()
                 await handler(self, requests, identity, context)
             except Exception as error:
                 await abort(context, as_refusal(error))
@@ -82,6 +88,42 @@ def stream(
         return call
 
     return decorate
+
+
+class Undecodable:
+    """Stands for a request whose bytes are no message."""
+
+
+class Registry:
+    """Takes the handlers of generated code for a server.
+
+    By itself gRPC answers bytes that it cannot decode with UNKNOWN, before anybody has asked who sent them.
+    """
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """The same handlers come by `add_registered_method_handlers`."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        checked = {name: _tolerant(handler) for name, handler in handlers.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, checked),))
+
+
+def _tolerant(handler: Any) -> Any:
+    def decode(data: bytes) -> Any:
+        try:
+            return handler.request_deserializer(data)
+        except DecodeError:
+            return Undecodable()
+
+    if handler.unary_unary is not None:
+        return grpc.unary_unary_rpc_method_handler(handler.unary_unary, decode, handler.response_serializer)
+    if handler.unary_stream is not None:
+        return grpc.unary_stream_rpc_method_handler(handler.unary_stream, decode, handler.response_serializer)
+    # A handler that reads a stream gets the error where it reads.
+    return handler
 
 
 def refuse_the_rest(service: ServiceDescriptor, *roles: Role) -> Callable[[type], type]:

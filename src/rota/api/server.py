@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -15,10 +16,11 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
 
 from rota.api.admin import AdminServicer
 from rota.api.jobs import JobServicer
+from rota.api.rpc import Registry
 from rota.api.schedules import CalendarServicer, ScheduleServicer
 from rota.api.worker import MAX_CONNECTION_AGE_S, WorkerServicer
 from rota.coordinator.node import Node
-from rota.domain.errors import InvalidArgument, Unavailable
+from rota.domain.errors import FailedPrecondition, InvalidArgument
 from rota.service.identity import Keys
 from rota.telemetry import Telemetry
 
@@ -56,11 +58,12 @@ class Server:
         self._node = node
         self._server = grpc.aio.server(options=OPTIONS)
         self._health = health_aio.HealthServicer()
-        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), self._server)
-        schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleServicer(keys), self._server)
-        schedules_pb2_grpc.add_CalendarServiceServicer_to_server(CalendarServicer(keys), self._server)
-        worker_pb2_grpc.add_WorkerServiceServicer_to_server(WorkerServicer(node, keys, telemetry), self._server)
-        admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(node, keys), self._server)
+        registry: Any = Registry(self._server)
+        jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), registry)
+        schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleServicer(keys), registry)
+        schedules_pb2_grpc.add_CalendarServiceServicer_to_server(CalendarServicer(keys), registry)
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(WorkerServicer(node, keys, telemetry), registry)
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(node, keys), registry)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._services = tuple(
             service.full_name
@@ -82,7 +85,7 @@ class Server:
         except RuntimeError:
             port = 0
         if port == 0:
-            raise Unavailable(
+            raise FailedPrecondition(
                 f"cannot listen on {address}: the port is taken or the address is not this machine's; "
                 "stop the other process, or choose another with --listen"
             )

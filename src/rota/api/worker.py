@@ -44,6 +44,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         self._trace_context = TraceContext(telemetry)
         self._ttl = codec.duration(node.attendance.ttl_s)
         self._delivery_ttl = codec.duration(node.delivery_ttl_s)
+        self._leases = codec.LeaseEncoder(node.attendance.ttl_s, node.delivery_ttl_s)
 
     @unary(Role.WORKER)
     async def OpenSession(
@@ -119,11 +120,10 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             return worker_pb2.LeaseResponse(
                 next_poll_after=codec.duration(again_s), directives=_directives(member.directives.values())
             )
-        return worker_pb2.LeaseResponse(
-            batch=delivery.batch,
-            leases=[codec.lease_message(grant, self._ttl, self._delivery_ttl) for grant in delivery.grants],
-            directives=_directives(member.directives.values()),
-        )
+        response = worker_pb2.LeaseResponse(batch=delivery.batch, directives=_directives(member.directives.values()))
+        for grant in delivery.grants:
+            self._leases.add(response.leases, grant)
+        return response
 
     @stream(Role.WORKER)
     async def Heartbeat(  # type: ignore[override]

@@ -10,12 +10,12 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
@@ -32,6 +32,8 @@ from rota.domain.errors import FailedPrecondition, InvalidArgument, RotaError, U
 if TYPE_CHECKING:
     from rota_sdk import Client
 
+    from rota.cli.drive import Summary
+    from rota.cli.plan import Entry
 
 READY_TIMEOUT_S: Final = 60.0
 WORKER_READY_TIMEOUT_S: Final = 15.0
@@ -213,7 +215,7 @@ class _Dev:
         self._say("Stopping …")
 
     def _run_examples(
-        self, folder: Path, plan: Any, for_s: float | None, address: str, key: str, coordinator: Child
+        self, folder: Path, plan: "list[Entry]", for_s: float | None, address: str, key: str, coordinator: Child
     ) -> int:
         from rota_sdk import Client
 
@@ -256,12 +258,12 @@ class _Dev:
                 _raise_last_words(worker)
             if clock.monotonic() > until:
                 raise Unavailable(
-                    f"expected a session of the worker within {WORKER_READY_TIMEOUT_S:g} s, found none; see {worker.log}"
+                    f"expected a session of the worker within {WORKER_READY_TIMEOUT_S:g} s, none came: {worker.log}"
                 )
             threading.Event().wait(TICK_S)
         return worker
 
-    def _drive(self, rota: "Client", plan: Any, for_s: float | None, children: tuple[Child, ...]) -> Any:
+    def _drive(self, rota: "Client", plan: "list[Entry]", for_s: float | None, children: Sequence[Child]) -> "Summary":
         from rota.cli.drive import Drive
         from rota.cli.show import view
         from rota.clock import SystemClock
@@ -294,7 +296,7 @@ class _Dev:
         return drive.verify(complete=not interrupted)
 
 
-def _checked(folder: Path) -> Any:
+def _checked(folder: Path) -> "list[Entry]":
     """The plan of an examples folder. Raises InvalidArgument."""
     from rota.cli.plan import load
 
@@ -304,7 +306,7 @@ def _checked(folder: Path) -> Any:
     return plan
 
 
-def _without_rota(environ: Any) -> dict[str, str]:
+def _without_rota(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without what would lead a child to another server."""
     return {name: value for name, value in environ.items() if not name.startswith("ROTA_")}
 

@@ -1,7 +1,6 @@
 """`rota doctor`: looks at everything that tends to be wrong and says what to do."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
@@ -37,7 +36,7 @@ def doctor(context: typer.Context, json: JsonFlag = False, **flags: str | None) 
 
         def look_at_database() -> None:
             with database(given) as url:
-                findings.extend(bootstrap.diagnose(replace(given, database_url=url)))
+                findings.extend(bootstrap.diagnose(url))
 
         _look("database", look_at_database, findings)
     _look("address", lambda: _call_coordinator(context, findings), findings)

@@ -1,9 +1,9 @@
 """Group commit: the writes of many callers in one transaction.
 
-While a connection is free an item is written at once, so an idle coordinator adds no latency; while all are busy items
-gather, so a loaded one pays one commit for hundreds. A caller awaits a future and can be cancelled at any time: the
-write is the batcher's own and goes on. An item that the database cannot take fails alone: the batch is split in halves
-until the culprit is found.
+While a connection is free an item is written at once, in the loop's next turn, so an idle coordinator adds no latency;
+while all are busy items gather, so a loaded one pays one commit for hundreds. A caller awaits a future and can be
+cancelled at any time: the write is the batcher's own and goes on. An item that the database cannot take fails alone:
+the batch is split in halves until the culprit is found.
 """
 
 import asyncio
@@ -57,6 +57,7 @@ class Batcher(Generic[T, R]):
         self._waiting: deque[_Pending[T, R]] = deque()
         self._waiting_weight = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pumping = False
 
     async def submit(self, item: T) -> R:
         """Writes one item together with others; its own result or refusal."""
@@ -71,15 +72,20 @@ class Batcher(Generic[T, R]):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Pending(item, weight, self._key(item), future))
         self._waiting_weight += weight
-        self._pump()
+        if self._free and not self._pumping:
+            # Not here: what one call brings is to go in one transaction, not its first item alone.
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
         return future
 
     async def drain(self) -> None:
         """Waits until everything that was submitted is written."""
+        self._pump()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def _pump(self) -> None:
+        self._pumping = False
         while self._free and self._waiting:
             self._free -= 1
             task = asyncio.create_task(self._write(self._take()), name=f"commit {self._name}")

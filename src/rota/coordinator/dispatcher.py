@@ -52,10 +52,10 @@ class Poll:
 
 @dataclass(slots=True)
 class _Round:
-    """One claim statement: who is to get which jobs."""
+    """One claim statement: who is to get which jobs, best first."""
 
     claims: list[Claim] = field(default_factory=list)
-    polls: list[tuple[Poll, set[JobId]]] = field(default_factory=list)
+    polls: list[tuple[Poll, list[JobId]]] = field(default_factory=list)
 
 
 class Dispatcher:
@@ -213,7 +213,7 @@ class Dispatcher:
                 poll.claiming = True
                 room -= len(claims)
                 round.claims += claims
-                round.polls.append((poll, {c.entry.id for c in claims}))
+                round.polls.append((poll, [c.entry.id for c in claims]))
             if room <= 0:
                 break
         return round

@@ -249,6 +249,11 @@ def array(values: Sequence[object]) -> str:
     return "{" + ",".join(["NULL" if v is None else str(v) for v in values]) + "}"
 
 
+def text_array(values: Sequence[str | None]) -> str:
+    """The same of any texts, quoted."""
+    return "{" + ",".join(["NULL" if v is None else _quoted(v) for v in values]) + "}"
+
+
 async def _within(deadline_s: float, work: Coroutine[None, None, T], conn: psycopg.AsyncConnection[Row]) -> T:
     """Awaits `work` up to a deadline that holds even where cancelling would hang.
 
@@ -266,6 +271,12 @@ async def _within(deadline_s: float, work: Coroutine[None, None, T], conn: psyco
     if task.done() and not task.cancelled():
         return task.result()
     raise TimeoutError(f"no answer within {deadline_s:g} s")
+
+
+def _quoted(text: str) -> str:
+    if '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 def _kind(error: BaseException) -> str:

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from psycopg import errors as pg
+
 from rota.store.engine import Database, Run
 
 PARTITIONED = ("finished_jobs", "attempts")
@@ -19,8 +21,10 @@ SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = %(parent)s::regclass
 """
 
+_OLDEST = "SELECT ((now() - %(older_s)s::float8 * interval '1 second') AT TIME ZONE 'UTC')::date"
+
 _IN_DEFAULT = """
-SELECT EXISTS (SELECT FROM {parent}_other WHERE {column} >= %(start)s::date AND {column} < %(end)s::date)
+SELECT EXISTS (SELECT FROM {parent}_other WHERE {column} >= '{start}' AND {column} < '{end}')
 """
 
 _DELETE_REQUESTS = """
@@ -80,13 +84,13 @@ class PgHistory:
 
     async def drop_partitions(self, older_than_s: float) -> list[str]:
         dropped = []
-        today: date = (await self.db.writes.run(_TODAY, {}, write=False))[0][0]
-        oldest = today - timedelta(seconds=older_than_s)
+        oldest: date = (await self.db.writes.run(_OLDEST, {"older_s": older_than_s}, write=False))[0][0]
         for parent in PARTITIONED:
             for (name,) in await self.db.writes.run(_PARTITIONS, {"parent": parent}, write=False):
                 found = _DAY.search(name)
-                if found and date(int(found[1]), int(found[2]), int(found[3])) < oldest:
-                    await self._ddl(f'DROP TABLE "{name}"')
+                if found is None or date(int(found[1]), int(found[2]), int(found[3])) >= oldest:
+                    continue
+                if await self._ddl(f'DROP TABLE "{name}"', unless=(pg.UndefinedTable,)):
                     dropped.append(name)
         return dropped
 
@@ -98,20 +102,26 @@ class PgHistory:
         return deleted
 
     async def _make(self, parent: str, name: str, day: date) -> bool:
-        bounds = {"start": day, "end": day + timedelta(days=1)}
-        in_default = _IN_DEFAULT.format(parent=parent, column=_COLUMN[parent])
-        if (await self.db.writes.run(in_default, bounds, write=False))[0][0]:
+        start, end = f"{day} 00:00+00", f"{day + timedelta(days=1)} 00:00+00"
+        in_default = _IN_DEFAULT.format(parent=parent, column=_COLUMN[parent], start=start, end=end)
+        if (await self.db.writes.run(in_default, {}, write=False))[0][0]:
             return False
-        await self._ddl(
-            f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF {parent} "
-            f"FOR VALUES FROM ('{bounds['start']} 00:00+00') TO ('{bounds['end']} 00:00+00')"
+        # Between the look and the lock a row of that day may have come, or another coordinator's partition.
+        return await self._ddl(
+            f"CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ('{start}') TO ('{end}')",
+            unless=(pg.CheckViolation, pg.DuplicateTable, pg.UniqueViolation),
         )
-        return True
 
-    async def _ddl(self, statement: str) -> None:
+    async def _ddl(self, statement: str, *, unless: tuple[type[pg.Error], ...]) -> bool:
+        """Whether it was done: not where an error says that there is nothing to do any more."""
+
         async def work(run: Run) -> None:
             # Readers of the parent must never queue behind a partition that waits for its lock.
             await run("SET LOCAL lock_timeout = '2s'", {})
             await run(statement, {})
 
-        await self.db.writes.transact(work)
+        try:
+            await self.db.writes.transact(work)
+        except unless:
+            return False
+        return True

@@ -57,6 +57,9 @@ RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.
           j.due_at, j.traceparent, j.tracestate, j.generation
 """
 
+# Calling the enumeration costs five times a look-up, for each row of every read.
+_STATES = {int(state): state for state in JobState}
+
 
 @dataclass(frozen=True, slots=True)
 class PgLeases:
@@ -80,7 +83,7 @@ class PgLeases:
         return [
             DueRow(
                 Entry(TenantId(r[0]), JobId(r[1]), ShardNo(r[2]), r[4], r[5], r[6], r[7], r[8], r[9]),
-                JobState(r[3]),
+                _STATES[r[3]],
                 Fence(r[10]),
                 None if r[11] is None else SessionId(r[11]),
                 r[12],

@@ -12,7 +12,7 @@ from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import JobState, LiveJob, Outcome, Result
 from rota.domain.transition import Finish, Requeue
 from rota.store import codec
-from rota.store.engine import Database, Row, Run, array
+from rota.store.engine import Database, Row, Run, array, text_array
 from rota.store.jobs import CREATE, create_params
 from rota.store.port import CreateCall, Created, Decided, Ended
 
@@ -22,8 +22,8 @@ _COPIED = """tenant_id, id, priority, generation, attempt, max_attempts, run_tim
 _SUCCEED = f"""
 WITH r AS (
     SELECT * FROM unnest(
-        %(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(sessions)t::uuid[], %(request_ids)s::text[],
-        %(results)b::bytea[], %(content_types)s::text[], %(effect_states)t::smallint[], %(receipts)s::text[])
+        %(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(sessions)t::uuid[], %(request_ids)t::text[],
+        %(results)b::bytea[], %(content_types)t::text[], %(effect_states)t::smallint[], %(receipts)t::text[])
     AS r (tenant_id, id, r_fence, r_session_id, request_id, result, result_content_type, effect_state, receipts)
 ), done AS (
     DELETE FROM jobs j USING r
@@ -87,12 +87,13 @@ WITH r AS ({_DECIDED}), done AS (
 SELECT id::text, r_fence FROM done
 """
 
+# An attempt that did not succeed keeps its own failure: the job's last one may be an earlier attempt's.
 _FINISH = f"""
 WITH r AS ({_DECIDED}), done AS (
     DELETE FROM jobs j USING r
     WHERE {_MATCH}
     RETURNING j.*, {_TAKEN}
-)
+), ended AS ({_ATTEMPT} FROM done WHERE outcome IS NOT NULL)
 INSERT INTO finished_jobs (
     {_COPIED}, attempts_counted, last_failure, state, leased_at, finished_at, session_id, outcome, request_id,
     effect_state, effect_receipts, despite_cancel, reason)
@@ -196,11 +197,11 @@ def _succeed_params(results: Sequence[Result]) -> dict[str, object]:
         "ids": array([r.job_id for r in results]),
         "fences": array([r.fence for r in results]),
         "sessions": array([r.session_id for r in results]),
-        "request_ids": [r.request_id for r in results],
+        "request_ids": text_array([r.request_id for r in results]),
         "results": [r.payload.data if r.payload else None for r in results],
-        "content_types": [r.payload.content_type if r.payload else None for r in results],
+        "content_types": text_array([r.payload.content_type if r.payload else None for r in results]),
         "effect_states": array([int(r.effect_state) for r in results]),
-        "receipts": [codec.receipts_json(r.effect_receipts) for r in results],
+        "receipts": text_array([codec.receipts_json(r.effect_receipts) for r in results]),
     }
 
 

@@ -218,6 +218,27 @@ def test_a_handler_that_ignores_its_run_timeout_is_given_up(server: ScriptServer
     assert counts["failed"] == 1
 
 
+@pytest.mark.usefixtures("hasty")
+def test_a_job_that_waits_for_a_blocked_loop_beyond_its_run_timeout_is_given_back(server: ScriptServer) -> None:
+    started, go = threading.Event(), threading.Event()
+    ran: list[str] = []
+
+    async def work(lease: Lease) -> None:
+        ran.append(lease.job)
+        started.set()
+        go.wait(5)
+
+    blocking, waiting = server.job(), server.job(run_timeout=0.1)
+    server.offer(blocking, waiting)
+    with running(worker_for(server, work)):
+        assert started.wait(5)
+        result = server.result_of(waiting.job)
+        go.set()
+        server.result_of(blocking.job)
+    assert result.released.reason == "it could not be started in time"
+    assert ran == [blocking.job] and [r.job for r in server.results].count(waiting.job) == 1
+
+
 def test_the_run_timeout_counts_from_receipt_not_from_the_parked_request(server: ScriptServer) -> None:
     """The poll waits longer than the run timeout; the job still gets all of it."""
     job = server.job(run_timeout=0.4)

@@ -48,7 +48,10 @@ class Crew:
                 engine.runner.stop(lease, Stop.CANCEL)
 
         def give_up(lease: Lease) -> None:
-            engine.runner.give_up(lease, outcome.timed_out(lease))
+            # A job that still waits for the event loop has not failed.
+            waits = outcome.released(lease, "it could not be started in time", None)
+            if not engine.runner.withdraw(lease, waits):
+                engine.runner.give_up(lease, outcome.timed_out(lease))
 
         kind = worker_pb2.DirectiveKind
         self.directives = Directives(
@@ -235,8 +238,8 @@ class Engine:
             for lease in session.holdings.snapshot():
                 if not lease._settled:
                     runner.give_up(lease, outcome.released(lease, "the worker leaves before the handler ended", None))
-        # Beyond the session's life an answer would be worth nothing.
-        if not crew.completions.flush(self._patience(max(0.0, session.alive_until - time.monotonic()))):
+        # A TTL at least: for so long outcomes are worth something although nobody answers.
+        if not crew.completions.flush(self._patience(max(limits.FLUSH_TIMEOUT_S, session.ttl))):
             log.error("%s: leaving with outcomes that were not answered", session.name)
         if session.ended is None:
             close_session(link, session, worker_pb2.CloseMode.CLOSE_MODE_NOW, self._patience(limits.CLOSE_TIMEOUT_S))

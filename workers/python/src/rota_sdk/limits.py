@@ -74,6 +74,7 @@ DRAIN_TIMEOUT_S: Final = 30.0
 CLOSE_TIMEOUT_S: Final = 3.0
 PARKED_POLL_GRACE_S: Final = 1.0
 UNWIND_GRACE_S: Final = 1.0
+FLUSH_TIMEOUT_S: Final = 10.0
 # Each of these when the worker is told to leave at once.
 AT_ONCE_S: Final = 0.5
 # A handler that was stopped at its run timeout may clean up this long before its failure is reported.

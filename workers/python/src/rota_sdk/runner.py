@@ -134,7 +134,8 @@ class Runner:
         if lease._stop is Stop.CANCEL:
             instead = outcome.cancelled(lease, "cancelled before it started")
         else:
-            instead = outcome.released(lease, "the worker leaves", None)
+            words = "the worker leaves" if session.draining else "it could not be started in time"
+            instead = outcome.released(lease, words, None)
         self.withdraw(lease, instead)
         return False
 

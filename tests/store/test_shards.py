@@ -1,0 +1,193 @@
+"""Shards: one owner at a time, and a higher epoch at each change."""
+
+import asyncio
+
+import pytest
+
+from rota.domain import limits
+from rota.domain.ids import CoordinatorId, ShardNo
+from rota.store import shards as shards_module
+from rota.store.engine import Run
+
+from .world import World, fresh_id
+
+ALL = limits.SHARD_COUNT
+
+
+async def join(world: World, address: str = "", term_s: float = 3_600.0) -> CoordinatorId:
+    coordinator = CoordinatorId(fresh_id())
+    await world.shards.register(coordinator, address or f"test/{coordinator}", "1", term_s)
+    return coordinator
+
+
+async def end_term(world: World, coordinator: CoordinatorId) -> None:
+    await world.sql(
+        "UPDATE coordinators SET expires_at = now() - interval '1 ms' WHERE id = %(id)s::uuid", id=coordinator
+    )
+
+
+async def epochs(world: World) -> dict[ShardNo, int]:
+    return {ShardNo(shard): epoch for shard, epoch in await world.sql("SELECT shard, epoch FROM shards")}
+
+
+async def owned(world: World, coordinator: CoordinatorId) -> set[ShardNo]:
+    return {term.shard for term in await world.shards.held(coordinator)}
+
+
+@pytest.fixture
+def world(lone_world: World) -> World:
+    """Ownership is of the whole database."""
+    return lone_world
+
+
+async def test_a_world_owns_every_shard(world: World) -> None:
+    assert await owned(world, world.owner) == set(range(ALL))
+    assert await epochs(world) == world.epochs == dict.fromkeys(range(ALL), 1)
+
+
+async def test_register_says_whether_one_is_alone(world: World) -> None:
+    await world.shards.release(world.owner)
+    first, second = CoordinatorId(fresh_id()), CoordinatorId(fresh_id())
+    assert await world.shards.register(first, "a:1", "1", 60.0) is True
+    assert await world.shards.register(second, "a:2", "1", 60.0) is False
+    await end_term(world, first)
+    await end_term(world, second)
+    assert await world.shards.register(CoordinatorId(fresh_id()), "a:3", "1", 60.0) is True
+
+
+async def test_register_retires_whoever_had_the_address(world: World) -> None:
+    await world.shards.release(world.owner)
+    old, elsewhere = await join(world, "a:1"), await join(world, "b:1")
+    await world.shards.acquire(old, ALL)
+    new = await join(world, "a:1")
+    assert (await world.shards.renew(old, 60.0))[0] is False
+    assert (await world.shards.renew(elsewhere, 60.0))[0] is True
+    # The retired one's shards are free at once.
+    assert len(await world.shards.acquire(new, ALL)) == ALL
+    assert await owned(world, old) == set()
+
+
+async def test_renew_extends_a_living_term(world: World) -> None:
+    before = await world.now()
+    alive, now = await world.shards.renew(world.owner, 60.0)
+    assert alive
+    assert before <= now <= await world.now()
+    left = await world.value(
+        "SELECT extract(epoch FROM expires_at - now())::float8 FROM coordinators WHERE id = %(id)s::uuid",
+        id=world.owner,
+    )
+    assert 55 < left <= 60
+
+
+async def test_a_term_that_ran_out_is_not_renewed(world: World) -> None:
+    await end_term(world, world.owner)
+    for _ in range(2):
+        alive, now = await world.shards.renew(world.owner, 60.0)
+        assert not alive
+        assert now.tzinfo is not None
+    assert (await world.shards.renew(CoordinatorId(fresh_id()), 60.0))[0] is False
+
+
+async def test_only_free_shards_and_those_of_the_dead_are_acquired(world: World) -> None:
+    rival = await join(world)
+    assert await world.shards.acquire(rival, ALL) == []
+    await world.sql("UPDATE shards SET owner = NULL WHERE shard < 3")
+    assert {t.shard for t in await world.shards.acquire(rival, ALL)} == {0, 1, 2}
+    await end_term(world, world.owner)
+    assert {t.shard for t in await world.shards.acquire(rival, ALL)} == set(range(3, ALL))
+
+
+async def test_each_change_of_owner_raises_the_epoch(world: World) -> None:
+    before = await epochs(world)
+    rival = await join(world)
+    await end_term(world, world.owner)
+    terms = await world.shards.acquire(rival, ALL)
+    assert {t.shard: t.epoch for t in terms} == {shard: epoch + 1 for shard, epoch in before.items()}
+    assert {t.owner for t in terms} == {rival}
+    assert sorted(await world.shards.held(rival), key=lambda t: t.shard) == sorted(terms, key=lambda t: t.shard)
+
+
+async def test_acquire_takes_no_more_than_asked(world: World) -> None:
+    rival = await join(world)
+    await end_term(world, world.owner)
+    assert [len(await world.shards.acquire(rival, limit)) for limit in (10, 5, 1_000, 1)] == [10, 5, ALL - 15, 0]
+
+
+async def test_a_dead_or_unknown_coordinator_acquires_nothing(world: World) -> None:
+    await world.shards.release(world.owner)
+    dead = await join(world)
+    await end_term(world, dead)
+    assert await world.shards.acquire(dead, ALL) == []
+    assert await world.shards.acquire(CoordinatorId(fresh_id()), ALL) == []
+
+
+async def test_release_frees_all_and_raises_the_epochs(world: World) -> None:
+    before = await epochs(world)
+    other = await join(world)
+    await world.sql("UPDATE shards SET owner = %(o)s::uuid WHERE shard = 5", o=other)
+    await world.shards.release(world.owner)
+    assert await owned(world, world.owner) == set()
+    assert await owned(world, other) == {5}
+    assert await epochs(world) == {s: e + (s != 5) for s, e in before.items()}
+    assert (await world.shards.renew(world.owner, 60.0))[0] is False
+    # One may come back under the same id, as after a lost term.
+    await world.shards.register(world.owner, "again", "1", 60.0)
+    assert len(await world.shards.acquire(world.owner, ALL)) == ALL - 1
+
+
+async def test_the_last_epoch_is_never_passed(world: World) -> None:
+    await world.shards.release(world.owner)
+    await world.sql("UPDATE shards SET epoch = %(e)s WHERE shard = 7", e=limits.EPOCH_MAX)
+    await world.sql("UPDATE shards SET epoch = %(e)s WHERE shard = 8", e=limits.EPOCH_MAX - 1)
+    terms = {t.shard: t.epoch for t in await world.shards.acquire(await join(world), ALL)}
+    assert 7 not in terms
+    assert terms[ShardNo(8)] == limits.EPOCH_MAX
+
+
+async def test_many_at_once_never_share_a_shard(world: World) -> None:
+    await world.shards.release(world.owner)
+    rivals = [await join(world) for _ in range(6)]
+    for _ in range(3):
+        found = await asyncio.gather(*(world.shards.acquire(rival, 100) for rival in rivals))
+        taken = [term.shard for terms in found for term in terms]
+        assert len(taken) == len(set(taken))
+        for rival in rivals:
+            await world.sql("UPDATE shards SET owner = NULL WHERE owner = %(id)s::uuid AND shard %% 2 = 0", id=rival)
+    held = [await owned(world, rival) for rival in rivals]
+    assert sum(map(len, held)) == len(set().union(*held))
+
+
+async def test_whoever_comes_second_passes_over_what_is_being_taken(world: World) -> None:
+    """It does not wait for the first one's commit, and gets what is left."""
+    await world.shards.release(world.owner)
+    first, second = await join(world), await join(world)
+
+    async def acquire_and_wait(run: Run) -> None:
+        rows = await run(shards_module._ACQUIRE, {"id": first, "limit": 200, "epoch_max": limits.EPOCH_MAX})
+        assert len(rows) == 200
+        assert len(await world.shards.acquire(second, ALL)) == ALL - 200
+
+    await world.db.writes.transact(acquire_and_wait)
+    assert len(await owned(world, first)) == 200
+
+
+async def test_a_renewal_and_a_takeover_at_once(world: World) -> None:
+    """A term that ran out is not renewed once a rival could have taken its shards."""
+    rival = await join(world)
+    await end_term(world, world.owner)
+    (alive, _), terms = await asyncio.gather(world.shards.renew(world.owner, 60.0), world.shards.acquire(rival, ALL))
+    assert (alive, len(terms)) == (False, ALL)
+
+
+async def test_watermarks(world: World) -> None:
+    assert await world.shards.watermarks([ShardNo(1), ShardNo(2)]) == {}
+    marks = {ShardNo(1): 1_774_000_000_000_001, ShardNo(2): -62_135_596_800_000_000, ShardNo(3): 0}
+    await world.shards.set_watermarks(marks, world.owner)
+    assert await world.shards.watermarks([ShardNo(n) for n in range(1, 5)]) == marks
+    # Only the owner's word counts.
+    await world.shards.set_watermarks({ShardNo(1): 5}, CoordinatorId(fresh_id()))
+    assert await world.shards.watermarks([ShardNo(1)]) == {1: 1_774_000_000_000_001}
+    rival = await join(world)
+    await end_term(world, world.owner)
+    await world.shards.acquire(rival, ALL)
+    assert await world.shards.watermarks([ShardNo(3)]) == {3: 0}
