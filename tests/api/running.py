@@ -423,6 +423,11 @@ class Running:
         name = name or f"t{uuid.uuid4().hex[:12]}"
         return Tenant(self, name, await self.key(name))
 
+    def the_same(self, tenant: Tenant) -> Tenant:
+        """A tenant of another coordinator on the same database, at this one."""
+        assert tenant.key is not None
+        return Tenant(self, tenant.name, tenant.key)
+
     def anybody(self, key: str | None = None) -> Caller:
         """A caller with this credential, or none."""
         return Caller(self.channel, key)

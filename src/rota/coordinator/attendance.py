@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.commits import Batcher
 from rota.coordinator.dispatcher import Dispatcher
-from rota.coordinator.inflight import Flight
+from rota.coordinator.inflight import ADOPTED, Flight
 from rota.coordinator.members import Directive, Inventory, Member
 from rota.coordinator.memory import Memory
 from rota.domain.errors import RotaError, session_gone
 from rota.domain.ids import Fence, JobId, SessionId
-from rota.domain.model import Identity, Outcome, Session, SessionState
+from rota.domain.model import DirectiveKind, Identity, Outcome, Session, SessionState
 from rota.domain.transition import Ending
 from rota.service.completions import Completions, LostLease
 from rota.service.sessions import Sessions
@@ -102,8 +102,18 @@ class Attendance:
         await self._beats.drain()
 
     def _remember(self, identity: Identity, session: Session) -> Member:
+        known = self._memory.members.get(session.id)
+        if known is not None:
+            return known
         first_batch = int(self._database_clock.now() * 1000)
-        return self._memory.members.add(session, identity.tenant, first_batch, self._clock.monotonic())
+        member = self._memory.members.add(session, identity.tenant, first_batch, self._clock.monotonic())
+        # It may hold leases already that this coordinator took over.
+        for flight in self._memory.in_flight.of(member.id):
+            if flight.adopted:
+                member.direct(DirectiveKind.RESYNC, reason=ADOPTED)
+            if flight.cancelling:
+                member.direct(DirectiveKind.CANCEL, flight.job_id, flight.fence)
+        return member
 
     async def _renew(self, beats: Sequence[BeatUpdate]) -> Sequence[SessionState | RotaError]:
         states = await self._sessions.beat(beats)
@@ -121,6 +131,8 @@ class Attendance:
         if dropped:
             log.info("session %s does not hold %d of its leases", member.id, len(dropped))
             await self._completions.lose([_dropped(flight) for flight in dropped])
+            for flight in dropped:
+                self._memory.lease_ended(flight.job_id, flight.fence)
         unknown = inventory.leases - flights.keys()
         return tuple(sorted(unknown - await self._really_held(member, unknown)))
 

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 
+ADOPTED = "this coordinator took over a lease; whether it arrived is known to the worker alone"
+"""Why a worker is asked for its inventory."""
+
 
 @dataclass(slots=True)
 class Flight:
-    """One lease. `run_deadline` is on the monotonic clock; `proven`: the worker has said that it holds it.
+    """One lease. `run_deadline` is on the monotonic clock; `proven`: the worker has said that it holds it;
+    `cancelling`: its worker is, or is to be, told to stop.
 
     `poller` and `batch` name the answer it travelled in; -1 and 0 where another coordinator gave it.
     """
@@ -23,6 +27,12 @@ class Flight:
     proven: bool = False
     poller: int = -1
     batch: int = 0
+    cancelling: bool = False
+
+    @property
+    def adopted(self) -> bool:
+        """Found in the rows: only its worker knows whether its answer arrived."""
+        return self.batch == 0
 
 
 class InFlight:

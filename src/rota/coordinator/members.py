@@ -119,7 +119,8 @@ class Member:
         return arrived, [d for d in own if not d.proven and d.batch != ack_batch]
 
     def take_inventory(self, inventory: Inventory) -> None:
-        """Marks as proven what the worker has received by its own word."""
+        """Marks as proven what the worker has received by its own word. It is what RESYNC asks for."""
+        self.directives = {id: d for id, d in self.directives.items() if d.kind is not DirectiveKind.RESYNC}
         for delivery in self.deliveries:
             if inventory.batches.get(delivery.poller, 0) >= delivery.batch:
                 delivery.proven = True

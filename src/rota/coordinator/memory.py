@@ -136,6 +136,10 @@ class Memory:
         self.in_flight.remove(job, fence)
 
     def cancel_requested(self, session: SessionId, job: JobId, fence: Fence, reason: str) -> None:
+        # Noted with the lease too, for a worker that is not here yet.
+        flight = self.in_flight.get(job)
+        if flight is not None and flight.fence == fence:
+            flight.cancelling = True
         self._direct(session, DirectiveKind.CANCEL, job, fence, reason)
 
     def lease_revoked(self, session: SessionId, job: JobId, fence: Fence) -> None:

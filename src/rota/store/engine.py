@@ -11,6 +11,8 @@ A write has three outcomes: done, refused, unknown. Losing the connection in the
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -37,6 +39,9 @@ CLIENT_DEADLINE_S = 35.0
 
 TERMS_DEADLINE_S = 3.0
 
+HANG_UP_S = 1.0
+"""How long to wait for a statement to notice that its own socket was shut down: an instant, normally."""
+
 RETRIES = 3
 RETRY_AFTER_S = 1.0
 
@@ -56,12 +61,14 @@ SET jit = off
 
 _TRY_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
 _REFUSED = (
+    *_TRY_AGAIN,
     pg.QueryCanceled,
     pg.LockNotAvailable,
-    pg.InsufficientResources,
     pg.ReadOnlySqlTransaction,
     pg.CannotConnectNow,
 )
+_OUT_OF_RESOURCES = "53"
+"""The class of SQLSTATEs such as a full disk or too many connections, which psycopg has no common class for."""
 
 
 def parse_url(url: str) -> URL:
@@ -89,7 +96,8 @@ def translate(error: BaseException, *, write: bool) -> BaseException:
     """What a driver's error means to callers: Unavailable, OutcomeUnknown, or the error itself."""
     if isinstance(error, DBAPIError) and error.orig is not None:
         error = error.orig
-    if isinstance(error, _REFUSED):
+    state = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
+    if isinstance(error, _REFUSED) or state.startswith(_OUT_OF_RESOURCES):
         return Unavailable(f"PostgreSQL refused for now ({_brief(error)}); try again", retry_after_s=RETRY_AFTER_S)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | TimeoutError | PoolTimeout | OSError):
         kind = OutcomeUnknown if write else Unavailable
@@ -257,20 +265,31 @@ def text_array(values: Sequence[str | None]) -> str:
 async def _within(deadline_s: float, work: Coroutine[None, None, T], conn: psycopg.AsyncConnection[Row]) -> T:
     """Awaits `work` up to a deadline that holds even where cancelling would hang.
 
-    On a black-holed connection psycopg answers a cancellation only after ten seconds; so at the deadline the work is
-    left behind and its connection closed under it.
+    On a black-holed connection psycopg answers a cancellation only after ten seconds. So at the deadline the
+    connection's own socket is shut down, which no network can delay, and the work ends by that error.
     """
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=deadline_s)
     finally:
-        if not task.done():
+        late = not task.done()
+        if late:
+            _hang_up(conn)
+            await asyncio.wait({task}, timeout=HANG_UP_S)
             conn.pgconn.finish()
             task.cancel()
             task.add_done_callback(lambda t: t.cancelled() or t.exception())
-    if task.done() and not task.cancelled():
-        return task.result()
-    raise TimeoutError(f"no answer within {deadline_s:g} s")
+    if late or task.cancelled():
+        raise TimeoutError(f"no answer within {deadline_s:g} s")
+    return task.result()
+
+
+def _hang_up(conn: psycopg.AsyncConnection[Row]) -> None:
+    """Ends a connection while somebody waits on its socket. The descriptor stays taken until they have let go of it:
+    closed at once, its number would be the next connection's, and their clean-up would take that one's place in the
+    event loop."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.pgconn.socket)) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def _quoted(text: str) -> str:

@@ -74,6 +74,8 @@ def migrate(url: str) -> list[str]:
         try:
             with _connect(url) as conn, _one_at_a_time(url):
                 _server(conn)
+                conn.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'"))
+                conn.commit()
                 before = MigrationContext.configure(conn).get_current_revision()
                 conn.rollback()
                 config = _config()
@@ -81,8 +83,6 @@ def migrate(url: str) -> list[str]:
                 known = {revision.revision for revision in script.walk_revisions()}
                 if before is not None and before not in known:
                     return applied
-                conn.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'"))
-                conn.commit()
                 config.attributes["connection"] = conn
                 command.upgrade(config, "head")
                 conn.commit()

@@ -10,7 +10,10 @@ import grpc
 import pytest
 from conftest import running
 from rota_sdk import Lease, Stop, Worker
+from rota_sdk.beats import Beats
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
+from rota_sdk.session import Session
+from rota_sdk.slots import Slots
 from script_server import Refusal, ScriptServer
 
 
@@ -447,3 +450,43 @@ async def test_the_event_loop_may_be_the_callers(quick: ScriptServer) -> None:
     worker.stop()
     await serving
     assert loops == [asyncio.get_running_loop()]
+
+
+def test_a_run_timeout_that_comes_in_the_middle_of_a_round_is_not_seen_late() -> None:
+    """Without a network: a batch arrives after deadlines were checked and before the thread goes to sleep."""
+    session = Session(worker_pb2.OpenSessionResponse(session="sessions/s"), time.monotonic(), lambda: None)
+    checks: list[float] = []
+    seen = threading.Event()
+
+    class Quiet:
+        """A stream on which nothing comes."""
+
+        def __init__(self) -> None:
+            self.cancel = seen.set
+
+        def __iter__(self) -> "Quiet":
+            return self
+
+        def __next__(self) -> None:
+            seen.wait(5)
+            raise StopIteration
+
+    class Wire:
+        def stream(self, requests: Any) -> Quiet:
+            return Quiet()
+
+    def check(now: float) -> None:
+        checks.append(now)
+        if len(checks) == 1:
+            lease = Lease(worker_pb2.Lease(job="jobs/1", fence=1, run_timeout={"nanos": 50_000_000}), session, now)
+            session.holdings.add(0, 1, [lease])
+            beats.prove_soon(True)
+        elif now >= checks[0] + 0.05:
+            seen.set()
+
+    beats = Beats(session, Wire(), Slots(1), lambda job, fence: None, lambda directives: None, check)  # type: ignore[arg-type]
+    beats.start()
+    assert seen.wait(5)
+    beats.stop()
+    assert beats.join(5)
+    assert checks[-1] - checks[0] < 0.5

@@ -48,7 +48,7 @@ class Beats:
         slots: Slots,
         on_lost: Callable[[str, int], None],
         on_directives: Callable[[Iterable[worker_pb2.Directive]], None],
-        check_deadlines: Callable[[float], float],
+        check_deadlines: Callable[[float], None],
     ) -> None:
         self._session = session
         self._link = link
@@ -143,7 +143,7 @@ class Beats:
             while True:
                 now = time.monotonic()
                 life_at = session.check_life(now)
-                deadline_at = self._check_deadlines(now)
+                self._check_deadlines(now)
                 with self._cond:
                     if self._stopping or session.ended is not None:
                         return
@@ -167,7 +167,8 @@ class Beats:
                     self._wake_at = min(
                         last_at + (_SPACING_S if self._urgent else session.beat_interval),
                         life_at,
-                        deadline_at,
+                        # Read with the lock, or a batch that came since the check would wait.
+                        session.holdings.next_deadline,
                         self._prove_at,
                         self._retry_at,
                         self._silent_at(),

@@ -18,8 +18,8 @@ class Deadlines:
         self._give_up = give_up
         self._late: set[Lease] = set()
 
-    def check(self, now: float) -> float:
-        """Acts on what is due; returns the next instant to look again."""
+    def check(self, now: float) -> None:
+        """Acts on what is due; `holdings.next_deadline` is when to look again."""
         for lease in self._holdings.overdue(now):
             if lease in self._late:
                 self._late.discard(lease)
@@ -30,4 +30,3 @@ class Deadlines:
                 self._holdings.set_deadline(lease, now + limits.TIMEOUT_REPORT_GRACE_S)
         if self._late:
             self._late = {lease for lease in self._late if not lease._settled}
-        return self._holdings.next_deadline

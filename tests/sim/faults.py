@@ -1,0 +1,172 @@
+"""What goes wrong in a world, and how often: drawn from the seed, so that worlds differ in kind and not only in order.
+
+`Plan` is the draw. `Faults` answers each party that asks it for trouble, and has none left once the world is calm.
+"""
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+CHAOS_S = 24.0
+"""Virtual seconds under faults; then they end, and everything must finish."""
+
+LIVENESS_S = 60.0
+"""By this long after the last fault. Twice a session's TTL, some retries and a run timeout are far less."""
+
+
+class Kind(Enum):
+    """What a world is for. The fewer kinds of fault it has, the stricter it is checked."""
+
+    CALM = "no faults: coordinators are redeployed, workers move and leave in order"
+    LOSSY = "messages are lost, late and doubled; everybody lives"
+    OUTAGE = "the database, or every coordinator, is away for a while; nobody dies of it"
+    STORM = "everything at once"
+
+
+class Fate(Enum):
+    """What becomes of one statement."""
+
+    DONE = 1
+    REFUSED = 2
+    """Before it began."""
+    ANSWER_LOST = 3
+    """Committed, and the caller cannot know."""
+    LATE = 4
+    """The caller lost the connection, the server goes on and commits after that."""
+    NEVER = 5
+    """The caller lost the connection, and the statement with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    kind: Kind
+    coordinators: int
+    workers: int
+    stubborn: float
+    """Share of workers that never stop by themselves, whatever TTL and directives say."""
+    jobs: int
+    store_slow: float
+    store_stall: float
+    store_refused: float
+    store_unknown: float
+    message_lost: float
+    message_slow: float
+    message_doubled: float
+    pause: float
+    """Chance of a pause at each place between a check and its act."""
+    pause_max_s: float
+    crashes: int
+    worker_crashes: int
+    drains: int
+    worker_leaves: int
+    moves: int
+    """Times that some worker changes to another coordinator, as a load balancer or an old connection makes it."""
+    outages: int
+    outage_max_s: float
+    clock_steps: int
+    clock_step_max_s: float
+
+    @classmethod
+    def draw(cls, rng: random.Random) -> "Plan":
+        kind = rng.choices(list(Kind), (12, 16, 12, 60))[0]
+        storm = kind is Kind.STORM
+
+        def some(most: float, share: float = 0.7) -> float:
+            """A rate; none at all in some storms, so that each fault is also seen alone."""
+            return rng.uniform(0.0, most) if rng.random() < share else 0.0
+
+        lossy = storm or kind is Kind.LOSSY
+        return cls(
+            kind=kind,
+            coordinators=rng.choice((1, 2, 2)),
+            workers=rng.randint(2, 4),
+            stubborn=1.0 if kind is Kind.OUTAGE else some(0.6),
+            jobs=rng.randint(14, 30),
+            store_slow=some(0.15) if storm else 0.0,
+            store_stall=some(0.01) if storm else 0.0,
+            store_refused=some(0.04) if storm else 0.0,
+            store_unknown=some(0.04) if storm else 0.0,
+            message_lost=some(0.15, 0.9) if lossy else 0.0,
+            message_slow=some(0.15) if lossy else 0.0,
+            message_doubled=some(0.1) if lossy else 0.0,
+            pause=some(0.004) if storm else 0.0,
+            pause_max_s=rng.choice((3.0, 8.0, 15.0)),
+            crashes=rng.choice((0, 1, 1, 2, 3)) if storm else 0,
+            worker_crashes=rng.choice((0, 0, 1, 2)) if storm else 0,
+            drains=rng.choice((0, 1, 2)) if kind in (Kind.CALM, Kind.STORM) else 0,
+            worker_leaves=rng.choice((0, 1, 2)) if kind in (Kind.CALM, Kind.STORM) else 0,
+            moves=rng.choice((0, 3, 8)) if kind is not Kind.OUTAGE else 0,
+            outages=1 if kind is Kind.OUTAGE else (rng.choice((0, 0, 1)) if storm else 0),
+            outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,
+            clock_steps=rng.choice((0, 0, 1, 3)) if storm else 0,
+            clock_step_max_s=rng.choice((0.3, 3.0)),
+        )
+
+
+class Faults:
+    """Trouble for whoever asks. Each party has a stream of chance of its own."""
+
+    def __init__(self, plan: Plan, seed: str) -> None:
+        self._plan = plan
+        self._store = random.Random(f"store/{seed}")
+        self._wire = random.Random(f"wire/{seed}")
+        self._pauses = random.Random(f"pauses/{seed}")
+        self.on = True
+        self.database_down = False
+
+    def calm(self) -> None:
+        """The end of all faults."""
+        self.on = False
+        self.database_down = False
+
+    def fate(self, write: bool) -> Fate:
+        rng, plan = self._store, self._plan
+        if not self.on:
+            return Fate.DONE
+        drawn = rng.random()
+        if drawn < plan.store_refused:
+            return Fate.REFUSED
+        if drawn < plan.store_refused + plan.store_unknown:
+            return rng.choice((Fate.ANSWER_LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NEVER)) if write else Fate.NEVER
+        return Fate.DONE
+
+    def store_latency_s(self) -> float:
+        """One way, and what the statement takes."""
+        rng = self._store
+        if self.on and rng.random() < self._plan.store_stall:
+            return rng.uniform(1.0, 5.0)
+        if self.on and rng.random() < self._plan.store_slow:
+            return rng.uniform(0.02, 0.3)
+        return rng.uniform(0.0005, 0.004)
+
+    def late_s(self) -> float:
+        """How long after its caller gave up a statement commits."""
+        return self._store.uniform(0.01, 3.0)
+
+    def deliveries(self) -> list[float]:
+        """When the copies of a message arrive: none, one or two, in seconds from now."""
+        rng, plan = self._wire, self._plan
+        if not self.on:
+            return [rng.uniform(0.001, 0.004)]
+        if rng.random() < plan.message_lost:
+            return []
+        copies = 2 if rng.random() < plan.message_doubled else 1
+        return [self._delay_s() for _ in range(copies)]
+
+    def answer_delay_s(self) -> float | None:
+        """When an answer arrives; None: never."""
+        if self.on and self._wire.random() < self._plan.message_lost:
+            return None
+        return self._delay_s()
+
+    def pause_s(self) -> float:
+        """How long a process stops at this very place; mostly 0."""
+        if not self.on or self._plan.pause == 0.0 or self._pauses.random() >= self._plan.pause:
+            return 0.0
+        return self._pauses.uniform(0.5, self._plan.pause_max_s)
+
+    def _delay_s(self) -> float:
+        rng = self._wire
+        if self.on and rng.random() < self._plan.message_slow:
+            return rng.uniform(0.05, 1.5)
+        return rng.uniform(0.001, 0.02)

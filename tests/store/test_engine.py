@@ -1,0 +1,205 @@
+"""Connections: what their failures mean, and that a write has three outcomes and not two."""
+
+import asyncio
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from rota.domain.errors import InvalidArgument, OutcomeUnknown, Unavailable
+from rota.store import engine
+from rota.store.engine import Database, Lane, Run, array, conninfo, parse_url, translate
+
+from .world import World
+
+KILL = "SELECT pg_terminate_backend(pg_backend_pid())"
+
+
+@pytest.mark.parametrize(
+    ("error", "write", "means"),
+    [
+        (pg.QueryCanceled("statement timeout"), True, Unavailable),
+        (pg.LockNotAvailable(), True, Unavailable),
+        (pg.TooManyConnections(), True, Unavailable),
+        (pg.DiskFull(), True, Unavailable),
+        (pg.ReadOnlySqlTransaction(), True, Unavailable),
+        (pg.CannotConnectNow(), True, Unavailable),
+        (psycopg.OperationalError("lost"), True, OutcomeUnknown),
+        (psycopg.OperationalError("lost"), False, Unavailable),
+        (pg.AdminShutdown(), True, OutcomeUnknown),
+        (pg.CrashShutdown(), True, OutcomeUnknown),
+        (psycopg.InterfaceError("closed"), True, OutcomeUnknown),
+        (TimeoutError(), True, OutcomeUnknown),
+        (TimeoutError(), False, Unavailable),
+        (PoolTimeout("full"), False, Unavailable),
+        (ConnectionResetError(), True, OutcomeUnknown),
+        (DBAPIError("sql", {}, pg.AdminShutdown()), True, OutcomeUnknown),  # type: ignore[arg-type]
+        (DBAPIError("sql", {}, pg.UniqueViolation()), True, pg.UniqueViolation),  # type: ignore[arg-type]
+        (pg.UniqueViolation(), True, pg.UniqueViolation),
+        (pg.CharacterNotInRepertoire(), True, pg.CharacterNotInRepertoire),
+        (ValueError("ours"), True, ValueError),
+    ],
+)
+def test_what_a_failure_means(error: Exception, write: bool, means: type[Exception]) -> None:
+    found = translate(error, write=write)
+    assert type(found) is means
+    if isinstance(found, Unavailable):
+        assert (found.reason, found.retry_after_s) == ("STORE_UNAVAILABLE", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "info"),
+    [
+        ("postgresql://u:p@h:5433/d", "postgresql://u:p@h:5433/d"),
+        ("postgres://u@h/d", "postgresql://u@h/d"),
+        ("postgresql+psycopg://u:p@h/d", "postgresql://u:p@h/d"),
+        ("postgresql://u:p%40ss@h/d?sslmode=require", "postgresql://u:p%40ss@h/d?sslmode=require"),
+        ("postgresql:///d?host=/run/pg", "postgresql:///d?host=/run/pg"),
+    ],
+)
+def test_urls(url: str, info: str) -> None:
+    parsed = parse_url(url)
+    assert parsed.drivername == "postgresql+psycopg"
+    assert psycopg.conninfo.conninfo_to_dict(conninfo(parsed)) == psycopg.conninfo.conninfo_to_dict(info)
+
+
+@pytest.mark.parametrize("url", ["", "x", "sqlite:///secret.db", "postgresql://u:secret@h:99x/d", "://secret"])
+def test_urls_that_are_none(url: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        parse_url(url)
+    assert refused.value.violations[0].field == "database_url"
+    assert "secret" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("values", "literal"), [([], "{}"), ([1, None, -3], "{1,NULL,-3}"), (["a-b", 2.5], "{a-b,2.5}")]
+)
+def test_array_literals(values: list[object], literal: str) -> None:
+    assert array(values) == literal
+
+
+async def test_a_connection_that_dies_in_a_write_leaves_the_outcome_unknown(world: World) -> None:
+    with pytest.raises(OutcomeUnknown, match="with the same request_id"):
+        await world.db.writes.run(KILL, {})
+    with pytest.raises(Unavailable) as lost:
+        await world.db.writes.run(KILL, {}, write=False)
+    assert not isinstance(lost.value, OutcomeUnknown)
+    assert await world.value("SELECT 1") == 1
+
+
+async def test_a_connection_that_dies_in_a_transaction_leaves_nothing(world: World) -> None:
+    spec = world.spec()
+
+    async def work(run: Run) -> None:
+        await run("INSERT INTO tenants (name) VALUES (%(name)s)", {"name": spec.id})
+        await run(KILL, {})
+
+    with pytest.raises(OutcomeUnknown):
+        await world.db.writes.transact(work)
+    assert await world.value("SELECT count(*) FROM tenants WHERE name = %(name)s", name=spec.id) == 0
+
+
+async def test_the_same_through_the_pool(world: World) -> None:
+    with pytest.raises(OutcomeUnknown):
+        async with world.db.begin() as conn:
+            await conn.execute(text(KILL))
+    async with world.db.begin() as conn:
+        assert (await conn.execute(text("SELECT 1"))).scalar_one() == 1
+
+
+async def test_a_refused_statement_is_itself_and_the_connection_lives_on(world: World) -> None:
+    kinds: list[str] = []
+    lane = Lane("test", parse_url(world.url), 1, kinds.append)
+    try:
+        (pid,) = (await lane.run("SELECT pg_backend_pid()", {}))[0]
+        with pytest.raises(pg.DivisionByZero):
+            await lane.run("SELECT 1 / 0", {})
+        assert (await lane.run("SELECT pg_backend_pid()", {}))[0] == (pid,)
+        assert kinds == ["refused"]
+        with pytest.raises(OutcomeUnknown):
+            await lane.run(KILL, {})
+        assert (await lane.run("SELECT pg_backend_pid()", {}))[0] != (pid,)
+        assert kinds == ["refused", "outcome_unknown"]
+    finally:
+        await lane.close()
+
+
+async def test_a_database_that_is_not_there_cannot_have_done_anything() -> None:
+    database = Database("postgresql://u:p@127.0.0.1:1/d")
+    for lane in (database.writes, database.terms):
+        with pytest.raises(Unavailable, match="cannot be reached") as refused:
+            await lane.run("SELECT 1", {})
+        assert not isinstance(refused.value, OutcomeUnknown)
+    await database.close()
+
+
+async def test_silence_is_given_up_at_the_deadline(world: World) -> None:
+    """The server would go on for its statement timeout; the caller is told, and the next statement is not held up."""
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None, deadline_s=0.2)
+    try:
+        for _ in range(3):
+            with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.2 s"):
+                await lane.run("SELECT pg_sleep(10)", {})
+            assert await lane.run("SELECT 1", {}) == [(1,)]
+    finally:
+        await lane.close()
+
+
+async def test_a_cancelled_caller_leaves_no_busy_connection_behind(world: World) -> None:
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None)
+    try:
+        await lane.run("SELECT 1", {})
+        for _ in range(3):
+            caller = asyncio.create_task(lane.run("SELECT pg_sleep(10)", {}))
+            await asyncio.wait({caller}, timeout=0.05)
+            caller.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await caller
+            assert await lane.run("SELECT 1", {}) == [(1,)]
+    finally:
+        await lane.close()
+
+
+async def test_a_statement_that_lasts_too_long_is_refused_by_the_server(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_SESSION", "SET statement_timeout = '100ms'")
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None)
+    try:
+        with pytest.raises(Unavailable, match="refused for now"):
+            await lane.run("SELECT pg_sleep(10)", {})
+    finally:
+        await lane.close()
+
+
+@pytest.mark.parametrize("tries", [engine.RETRIES, engine.RETRIES - 1])
+async def test_a_deadlock_is_tried_again_a_few_times(world: World, tries: int) -> None:
+    runs = 0
+
+    async def work(run: Run) -> str:
+        nonlocal runs
+        runs += 1
+        await run("INSERT INTO tenants (name) VALUES (%(name)s)", {"name": world.owner})
+        if runs <= tries:
+            raise pg.DeadlockDetected
+        return "done"
+
+    if tries == engine.RETRIES:
+        with pytest.raises(Unavailable, match="refused for now"):
+            await world.db.writes.transact(work)
+    else:
+        assert await world.db.writes.transact(work) == "done"
+    kept = await world.value("SELECT count(*) FROM tenants WHERE name = %(name)s", name=world.owner)
+    assert (runs, kept) == ((engine.RETRIES, 0) if tries == engine.RETRIES else (tries + 1, 1))
+
+
+async def test_a_lane_runs_no_more_at_once_than_it_has_connections(world: World) -> None:
+    lane = Lane("test", parse_url(world.url), 2, lambda kind: None)
+    try:
+        pids = await asyncio.gather(*(lane.run("SELECT pg_backend_pid(), pg_sleep(0.01)", {}) for _ in range(10)))
+        assert len({rows[0][0] for rows in pids}) == 2
+    finally:
+        await lane.close()
