@@ -49,8 +49,9 @@ def measure(stand: Stand, arguments: argparse.Namespace, profiles: dict[str, Pat
 
 def main() -> int:
     arguments = parse()
-    # As Ctrl-C does, so that everything started is ended in order.
-    signal.signal(signal.SIGTERM, _interrupt)
+    # SIGINT too, since a shell lets its background jobs ignore it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     profiles: dict[str, Path] = {}
     if arguments.profile:
         RESULTS.mkdir(parents=True, exist_ok=True)

@@ -604,6 +604,8 @@ def test_text_for_people(start: Start, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_levels(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    # As sqlalchemy does when it is imported.
+    logging.getLogger("sqlalchemy").setLevel(logging.WARNING)
     start(endpoint=None, log_level="DEBUG")
     logging.getLogger("rota.test").debug("ours")
     logging.getLogger("rota_sdk.worker").debug("the SDK's")

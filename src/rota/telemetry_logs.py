@@ -53,6 +53,8 @@ def configure(level: str, format: str) -> None:
     handler = _Stderr(sys.stderr)
     handler.setFormatter(JsonFormatter() if format.lower() == "json" else TextFormatter())
     handler.addFilter(_Seldom())
+    # Libraries that set a level of their own must not be louder than was asked for.
+    handler.setLevel(number)
     root = logging.getLogger()
     for old in [old for old in root.handlers if isinstance(old, _Stderr)]:
         root.removeHandler(old)

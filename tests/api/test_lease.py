@@ -529,7 +529,8 @@ async def test_a_hundred_random_cancellations_under_load(start: Start) -> None:
                 done.append(lease.job)
 
     worker = await tenant.worker()
-    flight = asyncio.gather(create(), *(flighty(await tenant.worker(), i) for i in range(4)))
+    flighties = [await tenant.worker() for _ in range(4)]
+    flight = asyncio.gather(create(), *(flighty(each, i) for i, each in enumerate(flighties)))
     await asyncio.wait_for(asyncio.gather(flight, steady(worker)), 30)
     assert sorted(done) == sorted(names)
     await parked(coordinator, 0)

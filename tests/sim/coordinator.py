@@ -128,8 +128,13 @@ class Coordinator:
         self._starting = process
 
     @property
-    def running(self) -> bool:
-        return self.node is not None
+    def up(self) -> bool:
+        """Running, or about to."""
+        return self.node is not None or self._starting is not None
+
+    @property
+    def leaving(self) -> bool:
+        return self.node is not None and self.node.draining.is_set()
 
     def kill(self) -> Process | None:
         """kill -9. The process that died, if one ran."""
@@ -278,8 +283,12 @@ class Coordinator:
         )
         directives = tuple(member.directives.values())
         if delivery is None:
-            again_s = 0.0 if node.draining.is_set() else node.clock.rng.uniform(0.0, 0.2)
-            return LeaseAnswer(0, (), 1.0 if not member.active and again_s else again_s, directives)
+            again_s = node.clock.rng.uniform(0.0, 0.2)
+            if node.draining.is_set():
+                again_s = 0.0
+            elif not member.active:
+                again_s = 1.0
+            return LeaseAnswer(0, (), again_s, directives)
         return LeaseAnswer(delivery.batch, tuple(delivery.grants), None, directives)
 
     async def _beat(

@@ -134,11 +134,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._ready: list[Handle] = []
         self._timers: list[tuple[float, int, Handle]] = []
         self._order = itertools.count()
-        self._processes: list[Process] = []
+        self.processes: list[Process] = []
 
     def process(self, name: str) -> Process:
         process = Process(self, name)
-        self._processes.append(process)
+        self.processes.append(process)
         return process
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
@@ -191,7 +191,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _unwind(self) -> None:
         # Coroutines must end by themselves: one that is merely dropped runs its `finally` in the garbage collector.
         errors = list(self.errors)
-        for process in self._processes:
+        for process in self.processes:
             process._release_for_ever()
         for _ in range(UNWIND_TURNS_MAX):
             left = [task for task in asyncio.all_tasks(self) if not task.done()]

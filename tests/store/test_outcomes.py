@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.domain import limits
 from rota.domain.ids import Fence, SessionId, TenantId
 from rota.domain.model import (
     EffectReceipt,
@@ -389,7 +390,8 @@ async def test_live_tells_what_deciding_needs(world: World) -> None:
     live = waiting[spec.id]
     assert (live.shard, live.type, live.queue, live.priority) == (spec.shard, spec.type, spec.queue, 8)
     assert (live.state, live.fence, live.session_id, live.session_alive) == (JobState.SCHEDULED, 0, None, False)
-    assert (live.retry, live.size, live.attempt, live.attempts_counted) == (spec.retry, 5, 0, 0)
+    size = 5 + limits.LEASE_OVERHEAD_BYTES
+    assert (live.retry, live.size, live.attempt, live.attempts_counted) == (spec.retry, size, 0, 0)
     assert live.deadline_at == live.due_at + timedelta(seconds=9)
     assert now is not None
     assert now >= live.due_at

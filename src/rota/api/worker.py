@@ -72,10 +72,10 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             free_slots=max(request.slots, 1),
             coordinator=self._node.id,
         )
-        member = await self._node.attendance.open(identity, session)
+        opened = await self._node.attendance.open(identity, session)
         return worker_pb2.OpenSessionResponse(
-            session=codec.session_name(member.id),
-            epoch=member.session.epoch,
+            session=codec.session_name(opened.id),
+            epoch=opened.epoch,
             lease_ttl=self._ttl,
             delivery_ttl=self._delivery_ttl,
             beat_interval=codec.duration(self._node.attendance.ttl_s / BEATS_PER_TTL),

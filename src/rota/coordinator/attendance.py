@@ -10,7 +10,7 @@ from rota.coordinator.dispatcher import Dispatcher
 from rota.coordinator.inflight import ADOPTED, Flight
 from rota.coordinator.members import Directive, Inventory, Member
 from rota.coordinator.memory import Memory
-from rota.domain.errors import RotaError, session_gone
+from rota.domain.errors import AlreadyExists, RotaError, session_gone
 from rota.domain.ids import Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Identity, Outcome, Session, SessionState
 from rota.domain.transition import Ending
@@ -56,10 +56,18 @@ class Attendance:
     def ttl_s(self) -> float:
         return self._sessions.ttl_s
 
-    async def open(self, identity: Identity, session: Session) -> Member:
+    async def open(self, identity: Identity, session: Session) -> Session:
+        """Opens a session, or finds the one that was opened with this id before."""
         opened = await self._sessions.open(session)
-        log.info("session %s opened by worker %s", opened.id, opened.worker)
-        return self._remember(identity, opened)
+        if _wish(opened) != _wish(session):
+            raise AlreadyExists(
+                "request_id: was used for another session; make a fresh one for each session",
+                reason="REQUEST_ID_REUSED",
+            )
+        if opened.state is not SessionState.CLOSED:
+            log.info("session %s opened by worker %s", opened.id, opened.worker)
+            self._remember(identity, opened)
+        return opened
 
     async def member(self, identity: Identity, session: SessionId) -> Member:
         """A living session of the caller's tenant, from memory or from its row."""
@@ -141,6 +149,19 @@ class Attendance:
         if not leases:
             return set()
         return await self._completions.held(member.session.tenant_id, member.id, leases)
+
+
+def _wish(session: Session) -> tuple[object, ...]:
+    """What a worker asked for."""
+    return (
+        session.worker,
+        session.sdk,
+        session.build_id,
+        session.queues,
+        session.types,
+        session.slots,
+        dict(session.labels),
+    )
 
 
 def _speaks_of(inventory: Inventory, flight: Flight) -> bool:

@@ -29,9 +29,6 @@ from rota.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
-ENTRY_OVERHEAD_BYTES = 512
-"""What a lease weighs in an answer beside its payload, rounded up."""
-
 
 @dataclass(slots=True, eq=False)
 class Poll:

@@ -67,6 +67,9 @@ CLAIM_BATCH_MAX: Final = 500
 LEASE_ANSWER_BYTES_MAX: Final = 3_670_016
 """3.5 MiB: an answer over a client's 4 MiB would fail there after the claim was committed."""
 
+LEASE_OVERHEAD_BYTES: Final = 1024
+"""What a lease weighs in an answer beside its payload and headers, rounded up."""
+
 LEASE_WAIT_MAX_S: Final = 50.0
 LEASE_WAIT_DEFAULT_S: Final = 10.0
 LEASE_DEADLINE_MARGIN_S: Final = 1.0

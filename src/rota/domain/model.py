@@ -242,6 +242,7 @@ class LiveJob:
     leased_at: datetime | None
     deadline_at: datetime | None
     size: int
+    """What a lease of it weighs in an answer, in bytes."""
     traceparent: str
     start_by: float | None
     """Seconds since 1970, while it counts: until an attempt has counted."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rota.domain import transition
+from rota.domain import limits, transition
 from rota.domain.errors import AlreadyExists, RotaError, Unavailable, job_not_found
 from rota.domain.fairness import Entry
 from rota.domain.ids import JobId, TenantId
@@ -149,9 +149,16 @@ def entry_of(spec: JobSpec, due_us: int) -> Entry:
         spec.type,
         spec.priority,
         due_us,
-        len(spec.payload.data),
+        _lease_bytes(spec),
         None if start_by_s is None else due_us / 1e6 + start_by_s,
     )
+
+
+def _lease_bytes(spec: JobSpec) -> int:
+    size = limits.LEASE_OVERHEAD_BYTES + len(spec.payload.data)
+    if spec.headers:
+        size += sum(len(key.encode()) + len(value.encode()) for key, value in spec.headers.items())
+    return size
 
 
 def _deduped(call: CreateCall) -> bool:

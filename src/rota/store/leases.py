@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rota.domain import limits
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import Grant, JobState
@@ -15,7 +16,7 @@ from rota.store.port import Claim, DueRow
 _READ_DUE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.queue, j.type, j.priority,
        (extract(epoch FROM j.due_at) * 1000000)::bigint,
-       octet_length(j.payload),
+       octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0),
        CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END,
        j.fence, j.session_id::text, extract(epoch FROM now() - j.leased_at)::float8, j.run_timeout_ms,
        CASE WHEN j.state IN (3, 5) THEN EXISTS (
@@ -57,6 +58,8 @@ RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.
           j.due_at, j.traceparent, j.tracestate, j.generation
 """
 
+_OVERHEAD = limits.LEASE_OVERHEAD_BYTES
+
 # Calling the enumeration costs five times a look-up, for each row of every read.
 _STATES = {int(state): state for state in JobState}
 
@@ -82,7 +85,7 @@ class PgLeases:
         rows = await self.db.reads.run(_READ_DUE if lane is None else _READ_LANE, params, write=False)
         return [
             DueRow(
-                Entry(TenantId(r[0]), JobId(r[1]), ShardNo(r[2]), r[4], r[5], r[6], r[7], r[8], r[9]),
+                Entry(TenantId(r[0]), JobId(r[1]), ShardNo(r[2]), r[4], r[5], r[6], r[7], r[8] + _OVERHEAD, r[9]),
                 _STATES[r[3]],
                 Fence(r[10]),
                 None if r[11] is None else SessionId(r[11]),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rota.domain import limits
 from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import JobState, LiveJob, Outcome, Result
 from rota.domain.transition import Finish, Requeue
@@ -44,7 +45,7 @@ _LIVE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j.fence, j.session_id::text,
        EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
-       octet_length(j.payload), now(), j.traceparent,
+       octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0), now(), j.traceparent,
        CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[]) AS r (tenant_id, id)
 JOIN jobs j USING (tenant_id, id)
@@ -231,7 +232,7 @@ def _live(r: Row) -> LiveJob:
         due_at=r[14],
         leased_at=r[15],
         deadline_at=r[16],
-        size=r[17],
+        size=r[17] + limits.LEASE_OVERHEAD_BYTES,
         traceparent=r[19] or "",
         start_by=r[20],
     )

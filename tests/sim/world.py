@@ -1,0 +1,287 @@
+"""One world: coordinators, workers, a client and a target over one database, under the faults of its seed.
+
+Two phases. First chaos, in which nothing may go wrong that must not (safety); then all faults end, everybody is up,
+and everything must finish (liveness). What happened is in `history`; the checks read that and nothing else.
+"""
+
+import asyncio
+import gc
+import hashlib
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rota.coordinator.node import Node
+from rota.domain.ids import TenantId
+from rota.domain.model import Identity, Role
+
+from . import faults as faults_module
+from .client import Client
+from .clock import DatabaseTime
+from .coordinator import Coordinator, LeaseAnswer
+from .fake_store import Tables
+from .faults import Faults, Plan
+from .history import History
+from .loop import SimError, SimLoop
+from .target import Target
+from .wire import Network
+from .worker import Worker
+
+SHARDS = 8
+TENANT = TenantId(1)
+IDENTITY = Identity(TENANT, "sim", "key", frozenset(Role))
+SKEW_MAX_S = 300.0
+LOOK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a seed came to: its plan and history, the database at the end, and a digest of the whole run."""
+
+    seed: int
+    plan: Plan
+    history: History
+    tables: Tables
+    digest: str
+    turns: int
+    virtual_s: float
+    finished: bool
+    """Everything was terminal before the liveness phase ran out."""
+
+
+def run(
+    seed: int,
+    *,
+    removed: frozenset[str] = frozenset(),
+    on_node: Callable[[Node], None] = lambda node: None,
+) -> Outcome:
+    """Runs the world of a seed. `removed` names guards of the store and the target that are taken away; `on_node`
+    meddles with each node before it starts. Both serve the mutants."""
+    root = logging.getLogger("rota")
+    level, root.level = root.level, logging.CRITICAL + 1
+    logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
+    gc.disable()
+    try:
+        return World(seed, removed, on_node).run()
+    finally:
+        gc.enable()
+        root.level = level
+        logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+class World:
+    def __init__(self, seed: int, removed: frozenset[str], on_node: Callable[[Node], None]) -> None:
+        self.seed = seed
+        name = str(seed)
+        self.loop = SimLoop(name)
+        self.rng = random.Random(f"world/{name}")
+        self.plan = Plan.draw(random.Random(f"plan/{name}"))
+        self.time = DatabaseTime(self.loop)
+        self.history = History(self.loop.time, self.time.now_us)
+        self.tables = Tables(self.time, self.history, SHARDS, removed)
+        self.faults = Faults(self.plan, name)
+        self.network = Network(self.loop, self.faults, self.history)
+        self.network.describe = _describe
+        self.target = Target(self.loop, self.history, removed)
+        self.coordinators = [
+            Coordinator(f"c{number}", name, self.loop, self.tables, self.faults, self.history, IDENTITY)
+            for number in range(self.plan.coordinators)
+        ]
+        self.workers = [
+            Worker(
+                f"w{number}",
+                name,
+                loop=self.loop,
+                network=self.network,
+                faults=self.faults,
+                history=self.history,
+                target=self.target,
+                choose=self._for_worker,
+                slots=self.rng.randint(1, 4),
+                stubborn=self.rng.random() < self.plan.stubborn,
+            )
+            for number in range(self.plan.workers)
+        ]
+        self.client = Client(
+            name,
+            loop=self.loop,
+            network=self.network,
+            history=self.history,
+            choose=lambda: self.rng.choice(self.coordinators),
+            jobs=self.plan.jobs,
+            lone_coordinator=self.plan.coordinators == 1,
+        )
+        for coordinator in self.coordinators:
+            coordinator.on_start = on_node
+            coordinator.skew_s = self.rng.uniform(-SKEW_MAX_S, SKEW_MAX_S)
+
+    def run(self) -> Outcome:
+        finished = False
+        try:
+            finished = self.loop.run(self._main())
+        except SimError as error:
+            self.history.note("bug", method="loop", error=str(error))
+        for error in self.loop.errors:
+            self.history.note("bug", method="callback", error=f"{type(error).__name__}: {error}")
+        trace = hashlib.sha256("\n".join(map(str, self.history.events)).encode())
+        trace.update(f"{self.loop.turns} {self.loop.time():.9f}".encode())
+        return Outcome(
+            self.seed,
+            self.plan,
+            self.history,
+            self.tables,
+            trace.hexdigest(),
+            self.loop.turns,
+            self.loop.time(),
+            finished,
+        )
+
+    async def _main(self) -> bool:
+        for coordinator in self.coordinators:
+            coordinator.start()
+        for worker in self.workers:
+            worker.start()
+        self.client.start()
+        trouble = [self.loop.create_task(work) for work in self._trouble()]
+        await asyncio.sleep(faults_module.CHAOS_S)
+        for task in trouble:
+            task.cancel()
+        await self._calm()
+        return await self._finish()
+
+    async def _calm(self) -> None:
+        """The end of all faults: whoever is paused goes on, whoever is gone comes back."""
+        self.history.note("calm")
+        self.faults.calm()
+        for process in self.loop.processes:
+            if process.paused:
+                process.resume()
+        for coordinator in self.coordinators:
+            # One that leaves is let go first.
+            while coordinator.leaving:
+                await asyncio.sleep(0.1)
+            if not coordinator.up:
+                coordinator.start()
+        for worker in self.workers:
+            while worker.leaving:
+                await asyncio.sleep(0.1)
+            if worker.process is None:
+                worker.start()
+        # Each coordinator hands out its own share, to the workers that are connected to it.
+        self._spread = True
+        for worker in self.workers:
+            worker.move()
+
+    _spread = False
+
+    async def _finish(self) -> bool:
+        until = self.loop.time() + faults_module.LIVENESS_S
+        while self.loop.time() < until:
+            if self.client.done and not self.tables.jobs:
+                return True
+            await asyncio.sleep(LOOK_S)
+        return False
+
+    def _for_worker(self, worker: Worker) -> Coordinator:
+        if self._spread:
+            return self.coordinators[self.workers.index(worker) % len(self.coordinators)]
+        others = [c for c in self.coordinators if c is not worker.coordinator]
+        return self.rng.choice(others or self.coordinators)
+
+    def _trouble(self) -> list[Any]:
+        plan = self.plan
+        work = [self._crash() for _ in range(plan.crashes)]
+        work += [self._crash_worker() for _ in range(plan.worker_crashes)]
+        work += [self._drain() for _ in range(plan.drains)]
+        work += [self._leave() for _ in range(plan.worker_leaves)]
+        work += [self._move() for _ in range(plan.moves)]
+        work += [self._outage() for _ in range(plan.outages)]
+        work += [self._step_clock() for _ in range(plan.clock_steps)]
+        if plan.pause:
+            work += [self._pause() for _ in range(self.rng.randint(0, 2))]
+        return work
+
+    async def _crash(self) -> None:
+        victim = self.rng.choice(self.coordinators)
+        await self._some_time()
+        await self._kill(victim, self.rng.uniform(0.1, 6.0))
+
+    async def _kill(self, victim: Coordinator, back_s: float) -> None:
+        process = victim.kill()
+        if process is None:
+            return
+        self.network.break_connections(process, told=self.rng.random() < 0.7)
+        await asyncio.sleep(back_s)
+        if not victim.up:
+            victim.start()
+
+    async def _drain(self) -> None:
+        victim = self.rng.choice(self.coordinators)
+        await self._some_time()
+        victim.drain()
+        while victim.leaving:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(self.rng.uniform(0.05, 3.0))
+        if not victim.up:
+            victim.start()
+
+    async def _crash_worker(self) -> None:
+        victim = self.rng.choice(self.workers)
+        await self._some_time()
+        victim.kill()
+        await asyncio.sleep(self.rng.uniform(0.2, 4.0))
+        if victim.process is None:
+            victim.start()
+
+    async def _leave(self) -> None:
+        victim = self.rng.choice(self.workers)
+        await self._some_time()
+        victim.leave()
+        while victim.leaving:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(self.rng.uniform(0.2, 2.0))
+        if victim.process is None:
+            victim.start()
+
+    async def _move(self) -> None:
+        await self._some_time()
+        self.rng.choice(self.workers).move()
+
+    async def _pause(self) -> None:
+        await self._some_time()
+        self.rng.choice([*self.coordinators, *self.workers]).pause(self.rng.uniform(0.5, self.plan.pause_max_s))
+
+    async def _outage(self) -> None:
+        """The database, every coordinator's process, or every coordinator's machine is away."""
+        most_s = self.plan.outage_max_s
+        await asyncio.sleep(self.rng.uniform(3.0, faults_module.CHAOS_S - most_s - 1.0))
+        seconds = self.rng.uniform(most_s / 4, most_s)
+        what = self.rng.choice(("database", "paused", "killed"))
+        self.history.note("outage", what=what, seconds=seconds)
+        if what == "database":
+            self.faults.database_down = True
+            await asyncio.sleep(seconds)
+            self.faults.database_down = False
+        elif what == "paused":
+            for coordinator in self.coordinators:
+                coordinator.pause(seconds)
+        else:
+            await asyncio.gather(*(self._kill(coordinator, seconds) for coordinator in self.coordinators))
+
+    async def _step_clock(self) -> None:
+        await self._some_time()
+        seconds = self.rng.uniform(-1.0, 1.0) * self.plan.clock_step_max_s
+        self.history.note("clock step", seconds=seconds)
+        self.time.step(seconds)
+
+    async def _some_time(self) -> None:
+        await asyncio.sleep(self.rng.uniform(1.0, faults_module.CHAOS_S - 1.0))
+
+
+def _describe(method: str, result: Any) -> dict[str, Any] | None:
+    if method == "lease" and isinstance(result, LeaseAnswer) and result.grants:
+        return {"batch": result.batch, "leases": tuple((g.job_id, g.fence) for g in result.grants)}
+    return None
+
