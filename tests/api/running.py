@@ -194,6 +194,11 @@ class Tenant(Caller):
         request = jobs_pb2.BatchCreateJobsRequest(requests=[creation(type, **fields)] * count, names_only=True)
         return [job.name for job in (await self.jobs.BatchCreateJobs(request)).jobs]
 
+    async def ready(self, jobs: "Iterable[str | jobs_pb2.Job]") -> None:
+        """Returns once the coordinator's memory has all of these as due."""
+        ids = [name_of(job).removeprefix("jobs/") for job in jobs]
+        await eventually(lambda: all(id in self.coordinator.node.memory.ready for id in ids))
+
     async def get(self, job: "str | jobs_pb2.Job | worker_pb2.Lease") -> jobs_pb2.Job:
         return (await self.jobs.GetJob(jobs_pb2.GetJobRequest(name=name_of(job)))).job
 

@@ -216,9 +216,7 @@ async def test_cancel_against_claims(tenant: Tenant) -> None:
         polls = asyncio.gather(*(worker.poll(capacity=10, wait=0.3, poller=i) for i in range(4)))
         cancels = await asyncio.gather(*(tenant.cancel(job, mode) for job in jobs), return_exceptions=True)
         leased = {lease.job for answer in await polls for lease in answer.leases}
-        refused = {
-            job for job, answer in zip(jobs, cancels, strict=True) if isinstance(answer, grpc.aio.AioRpcError)
-        }
+        refused = {job for job, answer in zip(jobs, cancels, strict=True) if isinstance(answer, grpc.aio.AioRpcError)}
         for job in jobs:
             state = await tenant.state(job)
             if job in refused:

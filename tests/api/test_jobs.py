@@ -129,12 +129,8 @@ async def test_priority_orders_what_waits(tenant: Tenant) -> None:
     low, usual, high = [(await tenant.create(priority=p)).name for p in (0, 4, 9)]
     second_high = (await tenant.create(priority=9)).name
     worker = await tenant.worker()
-    await eventually(lambda: sum(e in tenant.coordinator.node.memory.ready for e in _ids(low, usual, high, second_high)) == 4)
+    await tenant.ready([low, usual, high, second_high])
     assert [lease.job for lease in await worker.some(4)] == [high, second_high, usual, low]
-
-
-def _ids(*names: str) -> list[str]:
-    return [name.removeprefix("jobs/") for name in names]
 
 
 # request_id.

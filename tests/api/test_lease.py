@@ -7,8 +7,11 @@ from typing import Any
 
 import grpc
 import pytest
-from rota_sdk.gen.rota.v1 import common_pb2
+from rota_sdk.gen.rota.v1 import common_pb2, jobs_pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
+
+from rota.domain import limits
+from rota.domain.errors import OutcomeUnknown
 
 from .running import Refusal, Running, Tenant, Worker, creation, eventually, refusal, seconds, span, state_name
 
@@ -86,8 +89,6 @@ async def test_a_wait_is_kept(tenant: Tenant, wait: float, low_s: float, high_s:
 async def test_long_waits_are_cut_and_the_default_is_ten_seconds(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rota.domain import limits
-
     assert (limits.LEASE_WAIT_MAX_S, limits.LEASE_WAIT_DEFAULT_S) == (50, 10)
     monkeypatch.setattr(limits, "LEASE_WAIT_MAX_S", 0.4)
     monkeypatch.setattr(limits, "LEASE_WAIT_DEFAULT_S", 0.2)
@@ -130,9 +131,8 @@ async def test_a_poll_that_waits_sends_no_early_metadata(tenant: Tenant) -> None
 
 
 async def test_capacity_is_kept(tenant: Tenant) -> None:
-    await tenant.create_many(10)
+    await tenant.ready(await tenant.create_many(10))
     worker = await tenant.worker()
-    await eventually(lambda: len(tenant.coordinator.node.memory.ready) >= 10)
     assert [len(await worker.lease(n, 5.0)) for n in (3, 5, 100)] == [3, 5, 2]
 
 
@@ -151,12 +151,8 @@ async def test_more_than_one_claim_holds(tenant: Tenant) -> None:
         (64 * KIB, [256 * KIB, 0], [1, 1]),
     ],
 )
-async def test_an_answer_is_cut_by_bytes(
-    tenant: Tenant, max_bytes: int, sizes: list[int], expected: list[int]
-) -> None:
-    for size in sizes:
-        await tenant.create(data=b"x" * size)
-    await eventually(lambda: len(tenant.coordinator.node.memory.ready) >= len(sizes))
+async def test_an_answer_is_cut_by_bytes(tenant: Tenant, max_bytes: int, sizes: list[int], expected: list[int]) -> None:
+    await tenant.ready([await tenant.create(data=b"x" * size) for size in sizes])
     worker = await tenant.worker()
     assert [len(await worker.lease(100, 5.0, max_bytes=max_bytes)) for _ in expected] == expected
 
@@ -186,11 +182,9 @@ async def test_headers_count_as_bytes_too(tenant: Tenant) -> None:
     headers = {f"k{i}": "v" * 255 for i in range(31)}
     wish = creation(data=b"x" * 7 * KIB, headers=headers)
     assert sum(len(k) + len(v) for k, v in headers.items()) <= 8 * KIB
-    from rota_sdk.gen.rota.v1 import jobs_pb2
-
     for _ in range(2):
-        await tenant.jobs.BatchCreateJobs(jobs_pb2.BatchCreateJobsRequest(requests=[wish] * 250, names_only=True))
-    await eventually(lambda: len(tenant.coordinator.node.memory.ready) >= 500)
+        answer = await tenant.jobs.BatchCreateJobs(jobs_pb2.BatchCreateJobsRequest(requests=[wish] * 250))
+        await tenant.ready(answer.jobs)
     worker = await tenant.worker()
     answer = await tenant.work.Lease(worker.request(capacity=1000, wait=5))
     assert answer.ByteSize() < 4 * MIB
@@ -210,7 +204,7 @@ async def test_only_wanted_types_and_queues(tenant: Tenant) -> None:
 async def test_two_pollers_share_the_work(tenant: Tenant) -> None:
     names = await tenant.create_many(20)
     worker = await tenant.worker()
-    await eventually(lambda: len(tenant.coordinator.node.memory.ready) >= 20)
+    await tenant.ready(names)
     answers = await asyncio.gather(*(worker.lease(10, 5.0, poller) for poller in (0, 1)))
     assert sorted(lease.job for answer in answers for lease in answer) == sorted(names)
     assert worker.batches.keys() == {0, 1}
@@ -288,7 +282,7 @@ async def test_a_poll_that_is_superseded_while_it_claims_is_answered_too(
 async def test_the_same_request_id_gets_the_same_leases(tenant: Tenant) -> None:
     names = await tenant.create_many(3)
     worker = await tenant.worker()
-    await eventually(lambda: len(tenant.coordinator.node.memory.ready) >= 3)
+    await tenant.ready(names)
     request = worker.request(capacity=3, wait=5)
     first = await tenant.work.Lease(request)
     again = await tenant.work.Lease(request)
@@ -332,11 +326,12 @@ async def test_a_call_lost_before_its_answer_is_repeated(start: Start) -> None:
 async def test_the_next_call_gives_an_unacknowledged_batch_back_at_once(tenant: Tenant) -> None:
     names = await tenant.create_many(2)
     worker = await tenant.worker()
+    await tenant.ready(names)
     lost = (await worker.poll(capacity=2, wait=5)).leases
     began = now()
-    found = await worker.some(len(names) if len(lost) == 2 else 1)
+    found = await worker.some(2)
     assert now() - began < 1.0
-    assert {lease.job for lease in lost} <= {lease.job for lease in found}
+    assert sorted(each.job for each in lost) == sorted(each.job for each in found) == sorted(names)
     for lease in lost:
         assert await tenant.outcomes(lease) == ["UNDELIVERED", "UNSPECIFIED"]
         assert (await tenant.get(lease)).attempts_counted == 0
@@ -478,8 +473,6 @@ async def test_a_caller_that_goes_while_its_claim_is_on_its_way(start: Start, mo
 
 
 async def test_a_claim_whose_outcome_is_unknown_loses_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rota.domain.errors import OutcomeUnknown
-
     coordinator = await start(delivery_ttl_s=60.0, session_ttl_s=60.0)
     tenant = await coordinator.tenant()
     worker = await tenant.worker()
@@ -670,7 +663,6 @@ async def test_polls_of_many_empty_queues_cost_the_store_nothing(start: Start) -
     coordinator = await start()
     tenant = await coordinator.tenant()
     worker = await tenant.worker([f"q{i}" for i in range(64)])
-    store = coordinator.node.dispatcher._leases
     calls = [asyncio.ensure_future(worker.poll(wait=0.5, poller=i)) for i in range(64)]
     await parked(coordinator, 64)
     before = coordinator.count("rota.leases.granted") + coordinator.count("rota.claims.missed")
@@ -678,5 +670,4 @@ async def test_polls_of_many_empty_queues_cost_the_store_nothing(start: Start) -
     assert all(not answer.leases for answer in answers)
     after = coordinator.count("rota.leases.granted") + coordinator.count("rota.claims.missed")
     assert before == after == 0
-    assert store is not None
     assert len({seconds(answer.next_poll_after) for answer in answers}) > 32

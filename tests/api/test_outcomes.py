@@ -42,7 +42,9 @@ def check_refused(found: Any, reason: str, **metadata: str) -> None:
     assert found.retry_after_s is None
 
 
-async def both_refused(worker: Worker, lease: worker_pb2.Lease, reason: str, *, by: dict[str, Any], **meta: str) -> None:
+async def both_refused(
+    worker: Worker, lease: worker_pb2.Lease, reason: str, *, by: dict[str, Any], **meta: str
+) -> None:
     """The same refusal by Complete and by CompleteJob."""
     check_refused(await worker.outcome(lease, **by), reason, **meta)
     check_refused(await refusal(complete_job(worker, result(lease, **by))), reason, **meta)
@@ -194,7 +196,12 @@ async def test_outcomes_of_one_call_stand_for_themselves(tenant: Tenant) -> None
     )
     codes = [s.status.code for s in statuses]
     assert codes == [0, 0, 10, 0, 10, 0]
-    assert [state_name(s.state) for s in statuses if not s.status.code] == ["SUCCEEDED", "DEAD", "SUCCEEDED", "SCHEDULED"]
+    assert [state_name(s.state) for s in statuses if not s.status.code] == [
+        "SUCCEEDED",
+        "DEAD",
+        "SUCCEEDED",
+        "SCHEDULED",
+    ]
     assert [s.duplicate for s in statuses] == [False, False, False, True, False, False]
     assert Refusal.of(statuses[4].status).reason == "OUTCOME_CONFLICT"
     assert (await tenant.get(a)).result.data == b"1"

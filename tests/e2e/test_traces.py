@@ -5,7 +5,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-
 from rota_sdk import JobState, RetryPolicy
 from rota_sdk.gen.rota.v1 import common_pb2, jobs_pb2, jobs_pb2_grpc
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-
 from rota_sdk import JobState, NewJob
 
 from ..harness import CoordinatorProcess, eventually
@@ -29,7 +28,7 @@ def owned(database: str) -> dict[str, int]:
             "SELECT c.address, count(*) FROM shards s JOIN coordinators c ON c.id = s.owner "
             "WHERE c.expires_at > now() GROUP BY 1"
         ).fetchall()
-    return {address: count for address, count in rows}
+    return dict(rows)
 
 
 def test_a_coordinator_that_slept_past_its_term_can_do_no_harm(

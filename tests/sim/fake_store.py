@@ -10,6 +10,7 @@ of the port. What a serial store cannot show (two sessions at once, locks) is sh
 """
 
 import itertools
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -343,8 +344,8 @@ class FakeJobReader(_Port):
                 for a in db.attempts.get((tenant, job), ())
             ]
             row = db.finished.get((tenant, job)) or db.jobs.get((tenant, job))
-            if row is not None and row.leased_us is not None and (row.ended_us is not None or row.state in HELD):
-                succeeded = row.outcome is Outcome.SUCCEEDED
+            if row is not None and (row.outcome is Outcome.SUCCEEDED or row.state in HELD):
+                assert row.leased_us is not None
                 found.append(
                     Attempt(
                         job,
@@ -355,7 +356,7 @@ class FakeJobReader(_Port):
                         instant(row.leased_us),
                         None if row.ended_us is None else instant(row.ended_us),
                         row.outcome,
-                        None if row.ended_us is None or succeeded else row.last_failure,
+                        None,
                         row.effect_state,
                         row.effect_receipts,
                     )
@@ -555,6 +556,8 @@ class FakeOutcomes(_Port):
                 if row is None:
                     continue
                 assert isinstance(item.decision, Finish)
+                if item.outcome is not None:
+                    self._end_attempt(row, item)
                 reason = item.decision.reason or row.cancel_reason
                 self._move(row, self._db.finished, item.decision, item.failure, reason)
                 row.outcome = item.outcome
@@ -708,7 +711,7 @@ class FakeOutcomes(_Port):
             due_at=instant(row.due_us),
             leased_at=None if row.leased_us is None else instant(row.leased_us),
             deadline_at=None if row.deadline_us is None else instant(row.deadline_us),
-            size=len(spec.payload.data),
+            size=_weight(spec),
             traceparent=spec.traceparent,
             start_by=row.start_by_s,
         )
@@ -985,9 +988,14 @@ def _entry(row: JobRow) -> Entry:
         spec.type,
         spec.priority,
         row.due_us,
-        len(spec.payload.data),
+        _weight(spec),
         row.start_by_s,
     )
+
+
+def _weight(spec: JobSpec) -> int:
+    headers = json.dumps(dict(spec.headers), ensure_ascii=False) if spec.headers else ""
+    return limits.LEASE_OVERHEAD_BYTES + len(spec.payload.data) + len(headers.encode())
 
 
 def _session(row: SessionRow) -> Session:

@@ -190,7 +190,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _unwind(self) -> None:
         # Coroutines must end by themselves: one that is merely dropped runs its `finally` in the garbage collector.
-        errors = list(self.errors)
+        # Which task comes first is not the seed's any more, so what counts is kept as it was.
+        errors, turns, now = list(self.errors), self.turns, self._now
         for process in self.processes:
             process._release_for_ever()
         for _ in range(UNWIND_TURNS_MAX):
@@ -204,7 +205,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._turn()
         self._ready.clear()
         self._timers.clear()
-        self.errors = errors
+        self.errors, self.turns, self._now = errors, turns, now
 
     # What asyncio asks of a loop.
 

@@ -21,7 +21,7 @@ async def test_what_waits_and_what_is_orphaned(lone_world: World) -> None:
     orphan, held = await world.lease(session=dead), await world.lease(session=living)
     await world.pass_time(orphan.id, 500.0)
     await world.pass_time(held.id, 500.0)
-    await world.sql("UPDATE sessions SET closed_at = now() WHERE id = %(id)s::uuid", id=dead)
+    await world.sql("UPDATE sessions SET state = 3, closed_at = now() WHERE id = %(id)s::uuid", id=dead)
     await world.sql("UPDATE coordinators SET expires_at = now()")
     found = await PgDoctor(world.db).overview()
     assert found.oldest_due_s is not None

@@ -406,7 +406,7 @@ async def test_live_knows_a_dead_session(world: World) -> None:
     held = await world.lease(session=session)
     await world.sql("UPDATE sessions SET expires_at = now() - interval '1 s' WHERE id = %(id)s::uuid", id=session)
     assert (await world.live(held.id)).session_alive
-    await world.sql("UPDATE sessions SET closed_at = now() WHERE id = %(id)s::uuid", id=session)
+    await world.sql("UPDATE sessions SET state = 3, closed_at = now() WHERE id = %(id)s::uuid", id=session)
     assert not (await world.live(held.id)).session_alive
 
 

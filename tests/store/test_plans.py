@@ -52,6 +52,9 @@ _EXPLAIN = {
 }
 
 
+_TABLES = ("jobs", "sessions", "shards", "requests", "dead_jobs", "finished_jobs_other", "attempts_other")
+
+
 def fill(url: str, count: int, state: JobState = JobState.SCHEDULED) -> None:
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute(_BULK.format(count=count, state=int(state)).encode())

@@ -43,7 +43,7 @@ class Memory:
         self._timed: set[str] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
-        self._finish_waiters: dict[JobId, set[asyncio.Event]] = {}
+        self._finish_waiters: dict[JobId, dict[asyncio.Event, None]] = {}
 
     @property
     def timers(self) -> int:
@@ -119,13 +119,13 @@ class Memory:
     def finish_waiter(self, job: JobId) -> asyncio.Event:
         """An event that is set when the job becomes terminal through this coordinator."""
         event = asyncio.Event()
-        self._finish_waiters.setdefault(job, set()).add(event)
+        self._finish_waiters.setdefault(job, {})[event] = None
         return event
 
     def drop_finish_waiter(self, job: JobId, event: asyncio.Event) -> None:
         waiters = self._finish_waiters.get(job)
         if waiters is not None:
-            waiters.discard(event)
+            waiters.pop(event, None)
             if not waiters:
                 del self._finish_waiters[job]
 

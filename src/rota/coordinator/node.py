@@ -186,8 +186,8 @@ class Node:
             loop.stop()
         tasks = [task for task in self._tasks if task.get_name() in {loop.name for loop in loops}]
         if tasks:
-            _, running = await asyncio.wait(tasks, timeout=STOP_S)
-            for task in running:
+            await asyncio.wait(tasks, timeout=STOP_S)
+            for task in tasks:
                 task.cancel()
 
     def _measure(self) -> None:

@@ -112,7 +112,7 @@ class Completions:
         if not decided or now is None:
             return 0
         done = await self._store.finish(decided)
-        for job, _ in done:
+        for job, _ in sorted(done):
             self._notices.job_finished(job)
         self._metrics.add("rota.jobs.finished", len(done), JobState.EXPIRED.name.lower())
         return len(done)
@@ -158,7 +158,10 @@ class Completions:
             if strangers:
                 answers |= await self._explain(strangers)
             applied = await self._apply(list(decided.values()))
-            for key in applied:
+            # In the order of the batch, not of a set.
+            for key in decided:
+                if key not in applied:
+                    continue
                 answers[key] = self._applied(decided[key])
                 if pending[key].result is None:
                     self._trace_loss(decided[key])

@@ -19,7 +19,7 @@ SELECT now(),
             SELECT FROM jobs j
             WHERE j.shard = s.shard AND j.due_at <= now() AND j.state IN (3, 5)
               AND NOT EXISTS (SELECT FROM sessions x
-                              WHERE x.id = j.session_id AND x.closed_at IS NULL)
+                              WHERE x.id = j.session_id AND x.state < 3)
             ORDER BY j.due_at LIMIT 1000) o)
 """
 

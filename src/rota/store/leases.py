@@ -20,7 +20,7 @@ SELECT j.tenant_id, j.id::text, j.shard, j.state, j.queue, j.type, j.priority,
        CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END,
        j.fence, j.session_id::text, extract(epoch FROM now() - j.leased_at)::float8, j.run_timeout_ms,
        CASE WHEN j.state IN (3, 5) THEN EXISTS (
-           SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL)
+           SELECT FROM sessions s WHERE s.id = j.session_id AND s.state < 3)
        END
 FROM unnest(%(shards)t::smallint[], %(dues)t::bigint[], %(ids)t::uuid[]) AS f (shard, due_us, id)
 CROSS JOIN LATERAL (

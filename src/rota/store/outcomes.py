@@ -43,7 +43,7 @@ RETURNING id::text, fence, despite_cancel
 
 _LIVE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j.fence, j.session_id::text,
-       EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.closed_at IS NULL),
+       EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.state < 3),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
        octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0), now(), j.traceparent,
        CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END
