@@ -53,9 +53,7 @@ async def call(caller: Caller, method: MethodDescriptor, key: str | None = None)
     key = key if key is not None else caller.key
     metadata = () if key is None else (("authorization", f"Bearer {key}"),)
     request = GetMessageClass(method.input_type)().SerializeToString()
-    if kind == "unary_unary":
-        pending = begin(request, metadata=metadata, timeout=10)
-    elif kind == "unary_stream":
+    if not method.client_streaming:
         pending = begin(request, metadata=metadata, timeout=10)
     else:
         pending = begin(metadata=metadata, timeout=10)

@@ -230,7 +230,7 @@ async def test_a_thousand_jobs_in_one_call(tenant: Tenant) -> None:
 
 async def test_names_only(tenant: Tenant) -> None:
     answer = await tenant.jobs.BatchCreateJobs(batch(creation("t", data=b"x"), creation("u"), names_only=True))
-    assert [job for job in answer.jobs] == [jobs_pb2.Job(name=job.name) for job in answer.jobs]
+    assert list(answer.jobs) == [jobs_pb2.Job(name=job.name) for job in answer.jobs]
     assert [(await tenant.get(job)).type for job in answer.jobs] == ["t", "u"]
 
 
@@ -404,3 +404,16 @@ async def test_a_job_that_ended_is_not_waited_for(tenant: Tenant) -> None:
     job = await tenant.create()
     await tenant.cancel(job)
     assert state_name((await tenant.ended(job)).state) == "CANCELLED"
+
+
+async def test_a_job_keeps_the_trace_context_of_its_creator(tenant: Tenant) -> None:
+    traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    metadata = [("traceparent", traceparent), ("tracestate", "a=1")]
+    job = (await tenant.jobs.CreateJob(creation(), metadata=metadata)).job
+    batch_request = jobs_pb2.BatchCreateJobsRequest(requests=[creation()])
+    second = (await tenant.jobs.BatchCreateJobs(batch_request, metadata=metadata)).jobs[0]
+    assert job.traceparent == second.traceparent == (await tenant.get(job)).traceparent == traceparent
+    for lease in await (await tenant.worker()).some(2):
+        assert (lease.traceparent, lease.tracestate) == (traceparent, "a=1")
+    long = (await tenant.jobs.CreateJob(creation(), metadata=[("traceparent", "x" * 3000)])).job
+    assert len((await tenant.get(long)).traceparent) <= 128

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -283,7 +284,7 @@ async def test_the_same_request_id_gets_the_same_leases(tenant: Tenant) -> None:
     names = await tenant.create_many(3)
     worker = await tenant.worker()
     await tenant.ready(names)
-    request = worker.request(capacity=3, wait=5)
+    request = worker.request(capacity=3)
     first = await tenant.work.Lease(request)
     again = await tenant.work.Lease(request)
     assert sorted(lease.job for lease in first.leases) == sorted(names)
@@ -412,7 +413,7 @@ async def test_asking_again_keeps_an_unproven_lease(start: Start) -> None:
     job = await tenant.create()
     request = worker.request(wait=5)
     first = await tenant.work.Lease(request)
-    until = now() + 1.5
+    until = now() + 1.2
     while now() < until:
         again = await tenant.work.Lease(request)
         assert list(again.leases) == list(first.leases)
@@ -457,12 +458,13 @@ async def test_a_caller_that_goes_while_its_claim_is_on_its_way(start: Start, mo
     monkeypatch.setattr(type(store), "claim", slow)
     job = await tenant.create()
     call = worker.poll(wait=30)
-    asyncio.ensure_future(_swallow(call))
+    ended = asyncio.ensure_future(_swallow(call))
     await committed.wait()
     assert await tenant.state(job) == "LEASED"
     call.cancel()
     await eventually(lambda: not coordinator.node.dispatcher._by_call)
     gate.set()
+    await ended
 
     async def given_back() -> bool:
         return await tenant.outcomes(job) == ["UNDELIVERED"]
@@ -536,10 +538,8 @@ async def test_a_hundred_random_cancellations_under_load(start: Start) -> None:
 
 
 async def _swallow(call: Any) -> None:
-    try:
+    with suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
         await call
-    except (asyncio.CancelledError, grpc.aio.AioRpcError):
-        pass
 
 
 # Sessions that end.
@@ -583,7 +583,7 @@ async def test_beats_alone_keep_a_session_and_its_leases(start: Start) -> None:
     worker = await tenant.worker()
     job = await tenant.create()
     await worker.one()
-    until = now() + 3.0
+    until = now() + 2.2
     while now() < until:
         ack = await worker.beat(worker.inventory)
         assert (ack.lost, seconds(ack.renewed_for)) == ([], 1.0)

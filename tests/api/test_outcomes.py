@@ -332,6 +332,22 @@ async def test_spawned_jobs_come_with_the_outcome(tenant: Tenant) -> None:
     assert sorted([each.payload.data for each in await worker.some(2)]) == [b"", b"1"]
 
 
+async def test_spawned_jobs_go_on_in_the_trace_of_their_handler(tenant: Tenant) -> None:
+    await tenant.create_many(3, "parent")
+    worker = await tenant.worker()
+    traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    metadata = [("traceparent", traceparent.replace("b", "c"))]
+    for lease, given, expected in zip(
+        await worker.some(3), (traceparent, "", "x\0y"), (traceparent, "", ""), strict=True
+    ):
+        results = [result(lease, spawned=[creation("child")], traceparent=given)]
+        request = worker_pb2.CompleteRequest(session=worker.session, results=results)
+        answer = await tenant.work.Complete(request, metadata=metadata)
+        assert answer.statuses[0].status.code == 0
+        child = (await tenant.jobs.ListJobs(jobs_pb2.ListJobsRequest(type="child"))).jobs[0]
+        assert child.traceparent == expected
+
+
 async def test_a_repeated_outcome_spawns_once(tenant: Tenant) -> None:
     await tenant.create("parent")
     worker = await tenant.worker()

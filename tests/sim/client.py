@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from rota.domain.errors import RotaError
+from rota.domain.errors import ResourceExhausted, RotaError, Unavailable
 from rota.domain.ids import JobId
 from rota.domain.model import CancelMode, Dedupe, DedupeConflict, DedupeScope, JobState, RetryPolicy, Timeouts
 
@@ -84,11 +84,10 @@ class Client:
         while True:
             try:
                 return await self._network.call(self._choose(), method, CALL_S, **request)
-            except NoAnswer:
+            except (NoAnswer, Unavailable, ResourceExhausted):
                 pass
             except RotaError as error:
-                if error.retry_after_s is None and error.reason not in ("STORE_UNAVAILABLE", "DRAINING"):
-                    return error
+                return error
             await asyncio.sleep(self._rng.uniform(0.05, 0.6))
 
     def _wish(self) -> Wish:

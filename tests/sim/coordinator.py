@@ -268,19 +268,21 @@ class Coordinator:
         left_s: float,
     ) -> LeaseAnswer:
         member = await node.attendance.member(self._identity, session)
-        self._history.note(
-            "asking", session=session, poller=poller, request=request_id, ack=ack_batch, node=node.id
-        )
-        delivery = await node.dispatcher.lease(
-            member,
-            poller=poller,
-            request_id=request_id,
-            ack_batch=ack_batch,
-            capacity=capacity,
-            bytes_max=limits.LEASE_ANSWER_BYTES_MAX,
-            wait_s=wait_s,
-            call_left_s=left_s,
-        )
+        asking = {"session": session, "poller": poller, "request": request_id, "node": node.id}
+        self._history.note("asking", ack=ack_batch, **asking)
+        try:
+            delivery = await node.dispatcher.lease(
+                member,
+                poller=poller,
+                request_id=request_id,
+                ack_batch=ack_batch,
+                capacity=capacity,
+                bytes_max=limits.LEASE_ANSWER_BYTES_MAX,
+                wait_s=wait_s,
+                call_left_s=left_s,
+            )
+        finally:
+            self._history.note("asked", **asking)
         directives = tuple(member.directives.values())
         if delivery is None:
             again_s = node.clock.rng.uniform(0.0, 0.2)

@@ -63,6 +63,10 @@ HELD = (JobState.LEASED, JobState.CANCELLING)
 NO_FENCE = Fence(0)
 
 
+class UniqueViolation(Exception):
+    """As the driver's own: a key that is taken, where the port knows no better word."""
+
+
 class Call(Protocol):
     """The way to the database and back for one operation; `lane` as in `rota.store.engine.Database`."""
 
@@ -828,9 +832,11 @@ class FakeShards(_Port):
             for id, (where, _) in list(db.coordinators.items()):
                 if where == address and id != coordinator:
                     del db.coordinators[id]
-            assert coordinator not in db.coordinators, "the id is taken"
-            db.coordinators[coordinator] = (address, db.now_us + round(term_s * 1e6))
-            db.history.note("registered", coordinator=coordinator, address=address)
+            if coordinator in db.coordinators:
+                raise UniqueViolation(coordinator)
+            until_us = db.now_us + round(term_s * 1e6)
+            db.coordinators[coordinator] = (address, until_us)
+            db.history.note("registered", coordinator=coordinator, address=address, until_us=until_us)
             return not any(db.coordinator_alive(id) for id in db.coordinators if id != coordinator)
 
         return await self._write("register", work, "terms")
@@ -840,7 +846,9 @@ class FakeShards(_Port):
             db = self._db
             alive = coordinator in db.coordinators and db.guard("renew: alive", db.coordinator_alive(coordinator))
             if alive:
-                db.coordinators[coordinator] = (db.coordinators[coordinator][0], db.now_us + round(term_s * 1e6))
+                until_us = db.now_us + round(term_s * 1e6)
+                db.coordinators[coordinator] = (db.coordinators[coordinator][0], until_us)
+                db.history.note("renewed", coordinator=coordinator, until_us=until_us)
             return alive, instant(db.now_us)
 
         return await self._write("renew", work, "terms")
@@ -970,6 +978,7 @@ def _insert(db: Tables, specs: Iterable[JobSpec], request_id: str, parent: JobId
             request=request_id,
             parent=parent,
             dedupe=scoped_key(spec) if spec.dedupe else None,
+            window_s=spec.dedupe.window_s if spec.dedupe else None,
         )
     return created
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from rota.domain.errors import Internal, OutcomeUnknown, RotaError, Unavailable
 
+from .fake_store import UniqueViolation
 from .faults import Fate, Faults
 from .history import History
 from .loop import Process, SimLoop
@@ -58,7 +59,7 @@ class Link:
         if fate is Fate.DONE:
             try:
                 result = work()
-            except RotaError as refusal:
+            except (RotaError, UniqueViolation) as refusal:
                 self._later(self._fail, answer, refusal)
             else:
                 self._later(self._answer, answer, result)
@@ -79,7 +80,7 @@ class Link:
             answer.set_result(result)
 
     @staticmethod
-    def _fail(answer: "asyncio.Future[T]", error: RotaError) -> None:
+    def _fail(answer: "asyncio.Future[T]", error: Exception) -> None:
         if not answer.done():
             answer.set_exception(error)
 
@@ -118,7 +119,7 @@ class Network:
         self._history = history
         self._open: dict[int, _Exchange] = {}
         self._numbers = 0
-        self.describe: Callable[[str, Any], dict[str, Any] | None] = lambda method, result: None
+        self.describe: Callable[[str, dict[str, Any], Any], dict[str, Any] | None] = lambda *_: None
         """What the history keeps of an answer; None: nothing."""
 
     async def call(self, server: Server, method: str, timeout_s: float, **request: Any) -> Any:
@@ -171,7 +172,7 @@ class Network:
         if isinstance(result, Internal):
             self._history.note("bug", method=method, error=result.message)
         delay_s = self._faults.answer_delay_s()
-        facts = self.describe(method, result)
+        facts = self.describe(method, request, result)
         if facts is not None:
             arrives = delay_s is not None and not exchange.answer.done()
             self._history.note("answering" if arrives else "answer lost", method=method, **facts)
@@ -214,6 +215,6 @@ def _lost(write: bool) -> RotaError:
 def _try(work: Callable[[], object]) -> None:
     try:
         work()
-    except RotaError:
+    except (RotaError, UniqueViolation):
         # Refused, and nobody is there to hear it.
         return

@@ -12,7 +12,7 @@ from typing import Any
 
 from rota.coordinator.attendance import BeatAnswer
 from rota.coordinator.members import Directive, Inventory
-from rota.domain.errors import RotaError
+from rota.domain.errors import ResourceExhausted, RotaError, Unavailable
 from rota.domain.ids import Fence, JobId, SessionId, uuid7
 from rota.domain.model import DirectiveKind, EffectState, Failure, Grant, Outcome, Settlement
 
@@ -30,6 +30,9 @@ LINGER_S = 0.005
 EFFECT_S = 1.0
 AFRESH = 0.15
 """Chance that a poll without an answer is followed by another one instead of being repeated."""
+
+LATE_TRIES = 30
+"""How often a stubborn worker sends a result after its session has ended."""
 
 POLLERS = 1
 TOO_LONG_S = 2.5
@@ -449,7 +452,7 @@ class Worker:
         """Reports until each is answered, or the session is over."""
         left = list(batch)
         tries = 0
-        while left and (not life.over or self.stubborn) and tries < 30:
+        while left and (not life.over or (self.stubborn and tries < LATE_TRIES)):
             tries += 1
             sent_at = self._loop.time()
             try:
@@ -461,7 +464,7 @@ class Worker:
                 continue
             again = []
             for report, answer in zip(left, answers, strict=True):
-                if isinstance(answer, RotaError) and answer.retry_after_s is not None:
+                if isinstance(answer, Unavailable | ResourceExhausted):
                     again.append(report)
                 else:
                     self._settled(life, report, answer, sent_at)

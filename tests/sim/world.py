@@ -280,8 +280,15 @@ class World:
         await asyncio.sleep(self.rng.uniform(1.0, faults_module.CHAOS_S - 1.0))
 
 
-def _describe(method: str, result: Any) -> dict[str, Any] | None:
-    if method == "lease" and isinstance(result, LeaseAnswer) and result.grants:
-        return {"batch": result.batch, "leases": tuple((g.job_id, g.fence) for g in result.grants)}
-    return None
+def _describe(method: str, request: dict[str, Any], result: Any) -> dict[str, Any] | None:
+    """What is told of an answer: which leases it carries."""
+    if method != "lease" or not isinstance(result, LeaseAnswer) or not result.grants:
+        return None
+    return {
+        "session": request["session"],
+        "poller": request["poller"],
+        "request": request["request_id"],
+        "batch": result.batch,
+        "leases": tuple((grant.job_id, grant.fence) for grant in result.grants),
+    }
 

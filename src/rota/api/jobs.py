@@ -23,6 +23,7 @@ _BATCH_CREATE = 2
 
 RECHECK_S = 1.0
 """WaitJob looks at the row at least this often, for jobs that end at another coordinator."""
+TRACEPARENT_CHARS_MAX = 128
 
 
 class TraceContext:
@@ -32,12 +33,21 @@ class TraceContext:
         self._traces = telemetry.traces
 
     def give(self, specs: Sequence[JobSpec], context: Context, tenant: str) -> None:
+        """The creator is who calls."""
         parent = state = ""
         for key, value in context.invocation_metadata() or ():
             if key == "traceparent" and isinstance(value, str):
-                parent = value[:128]
+                parent = value[:TRACEPARENT_CHARS_MAX]
             elif key == "tracestate" and isinstance(value, str):
                 state = value[: limits.TRACESTATE_BYTES_MAX]
+        self._give(specs, parent, state, tenant)
+
+    def give_from_handler(self, specs: Sequence[JobSpec], traceparent: str, tenant: str) -> None:
+        """The creator is a handler, in its own span: one call brings the outcomes of many."""
+        storable = len(traceparent) <= TRACEPARENT_CHARS_MAX and traceparent.isascii() and traceparent.isprintable()
+        self._give(specs, traceparent if storable else "", "", tenant)
+
+    def _give(self, specs: Sequence[JobSpec], parent: str, state: str, tenant: str) -> None:
         for spec in specs:
             spec.traceparent, spec.tracestate = parent, state
             if self._traces is not None:

@@ -98,6 +98,7 @@ class Server:
 
     async def stop(self, grace_s: float) -> None:
         """Not ready first, then the node's own drain, then the calls on their way, at most `grace_s` in all."""
+        until = self._node.clock.monotonic() + grace_s
         if self._watch is not None:
             self._watch.cancel()
         await self._health.enter_graceful_shutdown()
@@ -105,7 +106,7 @@ class Server:
         done, _ = await asyncio.wait({drain}, timeout=grace_s)
         if not done:
             log.warning("the drain did not end within %g s; what is left is found again by others", grace_s)
-        await self._server.stop(grace_s)
+        await self._server.stop(max(until - self._node.clock.monotonic(), 0.0))
 
     async def _watch_health(self) -> None:
         while True:

@@ -188,7 +188,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         waiting: list[asyncio.Future[Settlement] | RotaError] = []
         for message in request.results:
             try:
-                waiting.append(self._node.outcomes.enqueue(self._result(message, identity, session, context)))
+                waiting.append(self._node.outcomes.enqueue(self._result(message, identity, session)))
             except RotaError as refusal:
                 waiting.append(refusal)
         settled = await asyncio.gather(*(w for w in waiting if not isinstance(w, RotaError)), return_exceptions=True)
@@ -202,7 +202,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         self, request: worker_pb2.CompleteJobRequest, identity: Identity, context: Context
     ) -> worker_pb2.CompleteJobResponse:
         session = codec.session_id(request.session)
-        settled = await self._node.outcomes.submit(self._result(request, identity, session, context))
+        settled = await self._node.outcomes.submit(self._result(request, identity, session))
         return worker_pb2.CompleteJobResponse(
             duplicate=settled.duplicate,
             state=int(settled.state),  # type: ignore[arg-type]
@@ -227,13 +227,13 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         free_slots = min(max(beat.free_slots, 0), limits.SLOTS_MAX)
         return await self._node.attendance.beat(member, held, free_slots, beat.acked_directives)
 
-    def _result(self, message: codec.AnyResult, identity: Identity, session: SessionId, context: Context) -> Result:
+    def _result(self, message: codec.AnyResult, identity: Identity, session: SessionId) -> Result:
         spawned: tuple[JobSpec, ...] = ()
         if message.spawned:
-            spawned = self._spawned(message, identity, context)
+            spawned = self._spawned(message, identity)
         return codec.result(message, identity, session, spawned)
 
-    def _spawned(self, message: codec.AnyResult, identity: Identity, context: Context) -> tuple[JobSpec, ...]:
+    def _spawned(self, message: codec.AnyResult, identity: Identity) -> tuple[JobSpec, ...]:
         problems = Problems()
         if len(message.spawned) > limits.SPAWNED_JOBS_MAX:
             raise InvalidArgument.field("spawned", f"must have at most {limits.SPAWNED_JOBS_MAX} entries")
@@ -247,7 +247,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
                 problems.add(f"{at}dedupe", "cannot be used with spawned jobs; create the job by CreateJob instead")
             specs.append(codec.new_job(problems, at, item, identity.tenant_id, self._node.clock.new_id, now))
         problems.raise_any()
-        self._trace_context.give(specs, context, identity.tenant)
+        self._trace_context.give_from_handler(specs, message.traceparent, identity.tenant)
         return tuple(specs)
 
     def _refuse_when_draining(self) -> None:

@@ -162,6 +162,7 @@ class Members:
         if known is None:
             known = self._members[session.id] = Member(session, tenant, itertools.count(first_batch), seen_at=now)
             known.draining = session.state is SessionState.DRAINING
+            known.free_slots = session.free_slots
         return known
 
     def remove(self, session: SessionId) -> Member | None:

@@ -69,7 +69,8 @@ class Ownership(Loop):
         else:
             self._trust(sent_at)
         if len(self._memory.terms) < limits.SHARD_COUNT:
-            await self._acquire()
+            await self._shards.acquire(self._coordinator, limits.SHARD_COUNT)
+        await self._follow_rows()
         # A timer may be due already by the clock just read, and claims that waited for trust can go on.
         self._memory.release_due()
         self._memory.on_ready()
@@ -90,13 +91,19 @@ class Ownership(Loop):
         await self._shards.release(self._coordinator)
         await self.register()
 
-    async def _acquire(self) -> None:
-        terms = await self._shards.acquire(self._coordinator, limits.SHARD_COUNT)
-        if not terms:
-            return
-        log.info("acquired %d shards", len(terms))
-        await self._on_acquired([term.shard for term in terms])
-        self._memory.terms |= {term.shard: term for term in terms}
+    async def _follow_rows(self) -> None:
+        # What is owned is read, not remembered: an acquisition may have committed although its answer was lost, or
+        # what came after it failed. Its shards would have a living owner that does not know of them.
+        owned = {term.shard: term for term in await self._shards.held(self._coordinator)}
+        lost = frozenset(shard for shard, term in self._memory.terms.items() if owned.get(shard) != term)
+        if lost:
+            log.warning("%d shards are no longer this coordinator's", len(lost))
+            self._memory.forget_shards(lost)
+        fresh = {shard: owned[shard] for shard in sorted(owned.keys() - self._memory.terms.keys())}
+        if fresh:
+            log.info("acquired %d shards", len(fresh))
+            await self._on_acquired(list(fresh))
+            self._memory.terms |= fresh
 
     def _trust(self, sent_at: float) -> None:
         self._trusted_until = sent_at + self._term_s * 2 / 3

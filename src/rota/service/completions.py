@@ -107,9 +107,9 @@ class Completions:
         decided = [
             Decided(job, Finish(JobState.EXPIRED, counted=False, reason="not leased before start_by"), None)
             for job in live.values()
-            if job.state in (JobState.SCHEDULED, JobState.RETRY_WAIT) and job.attempts_counted == 0
+            if job.state in (JobState.SCHEDULED, JobState.RETRY_WAIT) and _is_late(job, now)
         ]
-        if not decided or now is None:
+        if not decided:
             return 0
         done = await self._store.finish(decided)
         for job, _ in sorted(done):
@@ -121,7 +121,7 @@ class Completions:
         """Which of these jobs wait still, for claims that came back empty; and the database's now."""
         live, now = await self._store.live(jobs)
         waiting = (JobState.SCHEDULED, JobState.RETRY_WAIT)
-        return [_entry(job, job.due_at) for job in live.values() if job.state in waiting], now
+        return [_entry(job, job.due_at, job.start_by) for job in live.values() if job.state in waiting], now
 
     async def held(
         self, tenant: TenantId, session: SessionId, leases: Collection[tuple[JobId, Fence]]
@@ -191,7 +191,9 @@ class Completions:
         if decided.outcome is not None:
             self._metrics.add("rota.attempts.ended", 1, decided.outcome.name.lower())
         if isinstance(decision, Requeue):
-            self._notices.jobs_waiting([_entry(job, decision.due_at)])
+            # An attempt that counted was the start that start_by asks for.
+            start_by = None if decision.counted else job.start_by
+            self._notices.jobs_waiting([_entry(job, decision.due_at, start_by)])
             return Settlement(decision.state, requeued_at=decision.due_at)
         self._metrics.add("rota.jobs.finished", 1, decision.state.name.lower())
         self._notices.job_finished(job.id)
@@ -274,9 +276,14 @@ def _decided(job: LiveJob, item: _Item, now: datetime, clock: Clock) -> Decided:
     )
 
 
-def _entry(job: LiveJob, due_at: datetime) -> Entry:
+def _is_late(job: LiveJob, now: datetime | None) -> bool:
+    """By the database's clock: the coordinator's estimate runs ahead where that clock was set back."""
+    return now is not None and job.start_by is not None and job.start_by <= now.timestamp()
+
+
+def _entry(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
     due_us = round(due_at.timestamp() * 1e6)
-    return Entry(job.tenant_id, job.id, job.shard, job.queue, job.type, job.priority, due_us, job.size, job.start_by)
+    return Entry(job.tenant_id, job.id, job.shard, job.queue, job.type, job.priority, due_us, job.size, start_by)
 
 
 def _explanation(item: _Item, known: Ended | None) -> Settlement | RotaError:

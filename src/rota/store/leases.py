@@ -8,20 +8,19 @@ from rota.domain import limits
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import Grant, JobState
-from rota.store.engine import Database, array
+from rota.store.engine import Database, array, by_key
 from rota.store.port import Claim, DueRow
 
 # One range scan per shard, each with its own limit: a single scan with `shard = any(...)` reads and sorts the whole
-# backlog for every page. Rows that became due together share due_at, so the id takes part in the order.
+# backlog for every page. Rows that became due together share due_at, so the id takes part in the order. The session is
+# looked up by a scalar subquery because an EXISTS may become a hash of all sessions.
 _READ_DUE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.queue, j.type, j.priority,
        (extract(epoch FROM j.due_at) * 1000000)::bigint,
        octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0),
        CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END,
        j.fence, j.session_id::text, extract(epoch FROM now() - j.leased_at)::float8, j.run_timeout_ms,
-       CASE WHEN j.state IN (3, 5) THEN EXISTS (
-           SELECT FROM sessions s WHERE s.id = j.session_id AND s.state < 3)
-       END
+       CASE WHEN j.state IN (3, 5) THEN (SELECT s.state < 3 FROM sessions s WHERE s.id = j.session_id) END
 FROM unnest(%(shards)t::smallint[], %(dues)t::bigint[], %(ids)t::uuid[]) AS f (shard, due_us, id)
 CROSS JOIN LATERAL (
     SELECT * FROM jobs j
@@ -43,14 +42,14 @@ _READ_LANE = _READ_DUE.replace(
 # The state, the growing fence and the shard's epoch are each tested by the row itself, in one statement: whoever
 # commits first has the job, and an owner that lost its shard gets nothing. The shard is looked up by a scalar subquery
 # because an EXISTS becomes a join, which may pair every claim with every shard of the same epoch first: 256 times the
-# work.
-_CLAIM = """
+# work. CASE keeps due_at from being looked up in its index.
+_CLAIM = f"""
 UPDATE jobs j
 SET state = 3, fence = c.fence, session_id = c.session_id, attempt = j.attempt + 1, leased_at = now()
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(sessions)t::uuid[])
      AS c (tenant_id, id, fence, session_id)
-WHERE j.tenant_id = c.tenant_id AND j.id = c.id
-  AND j.state IN (1, 4) AND j.due_at <= now() AND j.fence < c.fence
+WHERE {by_key("j", "c")} AND j.fence < c.fence
+  AND CASE WHEN j.state IN (1, 4) THEN j.due_at <= now() END
   AND (j.start_by IS NULL OR j.attempts_counted > 0 OR j.start_by > now())
   AND (SELECT s.owner = %(owner)t::uuid AND s.epoch = c.fence >> 32 FROM shards s WHERE s.shard = j.shard)
 RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.run_timeout_ms,

@@ -13,7 +13,7 @@ from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import JobState, LiveJob, Outcome, Result
 from rota.domain.transition import Finish, Requeue
 from rota.store import codec
-from rota.store.engine import Database, Row, Run, array, text_array
+from rota.store.engine import Database, Row, Run, array, by_key, text_array
 from rota.store.jobs import CREATE, create_params
 from rota.store.port import CreateCall, Created, Decided, Ended
 
@@ -28,7 +28,7 @@ WITH r AS (
     AS r (tenant_id, id, r_fence, r_session_id, request_id, result, result_content_type, effect_state, receipts)
 ), done AS (
     DELETE FROM jobs j USING r
-    WHERE j.tenant_id = r.tenant_id AND j.id = r.id
+    WHERE {by_key("j", "r")}
       AND j.fence = r.r_fence AND j.session_id = r.r_session_id AND j.state IN (3, 5)
     RETURNING j.*, r.request_id, r.result, r.result_content_type, r.effect_state, r.receipts
 )
@@ -41,14 +41,14 @@ FROM done
 RETURNING id::text, fence, despite_cancel
 """
 
-_LIVE = """
+_LIVE = f"""
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j.fence, j.session_id::text,
-       EXISTS (SELECT FROM sessions s WHERE s.id = j.session_id AND s.state < 3),
+       coalesce((SELECT s.state < 3 FROM sessions s WHERE s.id = j.session_id), false),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
        octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0), now(), j.traceparent,
        CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[]) AS r (tenant_id, id)
-JOIN jobs j USING (tenant_id, id)
+CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE {by_key("j", "r")} LIMIT 1) j
 """
 
 _DECIDED = """
@@ -64,7 +64,7 @@ _DECIDED = """
 _TAKEN = """r.r_fence, r.number, r.r_session_id, r.leased_us, r.counted, r.outcome, r.request_id, r.failure,
     r.effect_state, r.receipts, r.new_state, r.r_reason"""
 
-_MATCH = """j.tenant_id = r.tenant_id AND j.id = r.id AND j.fence = r.r_fence AND j.state = r.r_state"""
+_MATCH = f"""{by_key("j", "r")} AND j.fence = r.r_fence AND j.state = r.r_state"""
 
 _ATTEMPT = """
     INSERT INTO attempts (
@@ -118,11 +118,15 @@ WITH r AS ({_DECIDED}), done AS (
 SELECT id::text, r_fence FROM done
 """
 
-_ENDED = """
+_ENDED = f"""
 SELECT r.id::text, r.fence, j.fence, j.state, a.outcome, f.fence, f.state, f.outcome, d.fence
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[]) AS r (tenant_id, id, fence)
-LEFT JOIN jobs j ON j.tenant_id = r.tenant_id AND j.id = r.id
-LEFT JOIN dead_jobs d ON d.tenant_id = r.tenant_id AND d.id = r.id
+LEFT JOIN LATERAL (
+    SELECT j.fence, j.state FROM jobs j WHERE {by_key("j", "r")} LIMIT 1
+) j ON true
+LEFT JOIN LATERAL (
+    SELECT d.fence FROM dead_jobs d WHERE d.tenant_id = r.tenant_id AND d.id = r.id LIMIT 1
+) d ON true
 LEFT JOIN LATERAL (
     SELECT a.outcome FROM attempts a
     WHERE a.tenant_id = r.tenant_id AND a.job_id = r.id AND a.fence = r.fence LIMIT 1

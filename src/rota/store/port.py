@@ -218,7 +218,8 @@ class ShardStore(Protocol):
     async def acquire(self, coordinator: CoordinatorId, limit: int) -> list[ShardTerm]:
         """Takes free shards and those of dead coordinators, each under a new epoch."""
 
-    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]: ...
+    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]:
+        """What the rows say that it owns."""
 
     async def release(self, coordinator: CoordinatorId) -> None:
         """Gives all shards back and ends the coordinator's term."""

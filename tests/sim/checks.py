@@ -1,0 +1,537 @@
+"""What must hold in every world, read from its history alone: never from the code under test, nor from its memory.
+
+Each function is one rule and yields what broke it. `check` runs those that a world's kind of trouble allows: the fewer
+faults, the more must be perfect. Rules were added because a mutant lived; `mutants.py` shows what each is worth.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rota.domain import limits
+from rota.domain.ids import epoch_of
+from rota.domain.model import CancelMode, JobState, Outcome
+
+from . import coordinator as coordinator_module
+from .faults import Kind
+from .history import Event, fence_text
+from .target import APPLIED, REFUSED
+from .world import Outcome as Seed
+
+ENDINGS = ("succeeded", "requeued", "finished", "buried")
+
+LOST_ANSWER_S = coordinator_module.DELIVERY_TTL_S + 1.0 + 0.5
+"""Delivery TTL, one tick of the reaper, and the way there."""
+
+NAMED_LOST_S = 0.5
+"""From the poll that names another batch to the end of the leases that did not arrive."""
+
+LOCAL_WAIT_S = 0.5
+"""How long a due job may lie beside a waiting worker of its only coordinator."""
+
+REMOTE_WAIT_S = 4.0
+"""The same where another coordinator created it or put it back: a rescan finds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    rule: str
+    text: str
+    at: Event | None = None
+
+
+Found = Iterator[tuple[str, Event | None]]
+
+
+def check(seed: Seed) -> list[Violation]:
+    """Everything that is wrong with a run."""
+    rules = list(ALWAYS)
+    kind = seed.plan.kind
+    if kind in (Kind.CALM, Kind.OUTAGE):
+        rules += UNDISTURBED
+    if kind in (Kind.CALM, Kind.LOSSY):
+        rules += PROMPT
+    if kind is Kind.CALM:
+        rules += PERFECT
+    return [Violation(rule.__name__, text, event) for rule in rules for text, event in rule(seed)]
+
+
+# In any world
+
+
+def no_bugs(seed: Seed) -> Found:
+    """No unexpected exception, no deadlock, no standing loop."""
+    for event in seed.history.of("bug"):
+        yield f"{event['method']}: {event['error']}", event
+
+
+def fences_grow(seed: Seed) -> Found:
+    for job, events in seed.history.by_job():
+        newest = 0
+        for event in events:
+            if event.kind == "claimed":
+                if event["fence"] <= newest:
+                    yield f"job {job[-6:]} got fence {fence_text(event['fence'])} after {fence_text(newest)}", event
+                newest = max(newest, event["fence"])
+
+
+def one_lease_one_outcome(seed: Seed) -> Found:
+    """A job is granted only while it waits; only the current lease's end counts; and nothing follows the last one."""
+    for job, events in seed.history.by_job():
+        name = job[-6:]
+        held: tuple[int, str] | None = None
+        cancelling = False
+        over: Event | None = None
+        for event in events:
+            if event.kind not in ("created", "claimed", "cancelling", *ENDINGS):
+                continue
+            if over is not None:
+                yield f"job {name}: {event.kind} after it had ended at event {over.index}", event
+                break
+            if event.kind == "claimed":
+                if held is not None:
+                    yield f"job {name} was granted while {fence_text(held[0])} was live", event
+                held = event["fence"], event["session"]
+                continue
+            if event.kind == "cancelling":
+                if held is None or held[0] != event["fence"]:
+                    yield f"job {name}: a cancellation of {fence_text(event['fence'])} was taken", event
+                cancelling = True
+                continue
+            if event.kind not in ENDINGS:
+                continue
+            ended = event.kind == "succeeded" or event["outcome"] is not None
+            if ended and (held is None or held[0] != event["fence"]):
+                current = "none" if held is None else fence_text(held[0])
+                yield f"job {name}: an outcome of {fence_text(event['fence'])} was taken, current: {current}", event
+            if event.kind == "succeeded" and held is not None and held[1] != event["session"]:
+                yield f"job {name}: an outcome of a session that never held the lease was taken", event
+            if not ended and held is not None:
+                yield f"job {name}: ended as if it waited while {fence_text(held[0])} was live", event
+            if cancelling and event.kind == "requeued":
+                yield f"job {name}: put back although it is being cancelled", event
+            held = None
+            if event.kind != "requeued":
+                over = event
+
+
+def nothing_early(seed: Seed) -> Found:
+    """No grant before its due time, none after start_by, by the database's clock."""
+    for job, events in seed.history.by_job():
+        due_us, start_by_us, counted = 0, None, 0
+        for event in events:
+            if event.kind == "created":
+                due_us, start_by_us = event["due_us"], event["start_by_us"]
+            elif event.kind == "requeued":
+                due_us, counted = event["due_us"], event["counted"]
+            elif event.kind == "claimed":
+                if event.db_us < due_us:
+                    yield f"job {job[-6:]} was granted {(due_us - event.db_us) / 1e6:.3f} s before it was due", event
+                if start_by_us is not None and not counted and event.db_us >= start_by_us:
+                    yield f"job {job[-6:]} was granted after its start_by", event
+
+
+def expired_in_time(seed: Seed) -> Found:
+    """EXPIRED says: start_by has passed, and no attempt had counted."""
+    for job, events in seed.history.by_job():
+        start_by_us, counted = None, 0
+        for event in events:
+            if event.kind == "created":
+                start_by_us = event["start_by_us"]
+            elif event.kind == "requeued":
+                counted = event["counted"]
+            elif event.kind == "finished" and event["state"] is JobState.EXPIRED:
+                if start_by_us is None or event.db_us < start_by_us:
+                    yield f"job {job[-6:]} expired before its start_by", event
+                if counted:
+                    yield f"job {job[-6:]} expired although an attempt had counted", event
+
+
+def within_total(seed: Seed) -> Found:
+    """No further attempt is planned past the total timeout."""
+    for job, events in seed.history.by_job():
+        deadline_us = None
+        for event in events:
+            if event.kind == "created":
+                deadline_us = event["deadline_us"]
+            elif event.kind == "requeued" and deadline_us is not None and event["due_us"] > deadline_us:
+                yield f"job {job[-6:]} is to be tried again after its total timeout", event
+
+
+def attempts_bounded(seed: Seed) -> Found:
+    most: dict[str, int] = {}
+    for event in seed.history.of("created", *ENDINGS):
+        if event.kind == "created":
+            most[event["job"]] = event["max_attempts"]
+            continue
+        counted, attempt = event["counted"], event["attempt"]
+        if counted > most[event["job"]]:
+            yield f"job {event['job'][-6:]}: {counted} attempts counted of {most[event['job']]}", event
+        if attempt - counted > limits.UNCOUNTED_ATTEMPTS_MAX + 1:
+            yield f"job {event['job'][-6:]}: {attempt - counted} attempts did not count", event
+        if event.kind == "requeued" and counted >= most[event["job"]]:
+            yield f"job {event['job'][-6:]}: put back with no attempt left", event
+
+
+def one_owner(seed: Seed) -> Found:
+    """Epochs grow, a living coordinator keeps its shards, and a claim carries owner and epoch as they are."""
+    owners: dict[int, tuple[int, str | None]] = {}
+    terms: dict[str, int] = {}
+    addresses: dict[str, str] = {}
+    for event in seed.history.of("registered", "renewed", "acquired", "released", "claimed"):
+        if event.kind == "registered":
+            for other in [c for c, address in addresses.items() if address == event["address"]]:
+                terms.pop(other, None)
+            addresses[event["coordinator"]] = event["address"]
+        if event.kind in ("registered", "renewed"):
+            if event.kind == "renewed" and terms.get(event["coordinator"], 0) <= event.db_us:
+                yield f"the term of {event['coordinator'][-6:]} was renewed after its end", event
+            terms[event["coordinator"]] = event["until_us"]
+            continue
+        epoch, owner = owners.get(event["shard"], (0, None))
+        if event.kind == "claimed":
+            if (epoch_of(event["fence"]), event["owner"]) != (epoch, owner):
+                yield f"a claim in shard {event['shard']} was taken under a stale epoch", event
+            continue
+        if event["epoch"] <= epoch:
+            yield f"shard {event['shard']} went from epoch {epoch} to {event['epoch']}", event
+        if event.kind == "acquired" and owner is not None and terms.get(owner, 0) > event.db_us:
+            yield f"shard {event['shard']} was taken from a living owner", event
+        owners[event["shard"]] = event["epoch"], event["owner"] if event.kind == "acquired" else None
+
+
+def dead_sessions_stay_dead(seed: Seed) -> Found:
+    closed: set[str] = set()
+    for event in seed.history.of("closed", "beat"):
+        if event.kind == "closed":
+            closed.add(event["session"])
+        elif event["session"] in closed:
+            yield f"a beat of the dead session {event['session'][-6:]} was taken", event
+
+
+def holders_keep_their_leases(seed: Seed) -> Found:
+    """LEASE_LOST is said of dead sessions, and of leases that their worker does not hold, and of no others."""
+    holding: set[tuple[str, int]] = set()
+    closed: set[str] = set()
+    killed: set[str] = set()
+    for event in seed.history.of("received", "dropped", "settled", "killed", "closed", *ENDINGS):
+        if event.kind == "received":
+            holding.add((event["job"], event["fence"]))
+        elif event.kind in ("dropped", "settled"):
+            holding.discard((event["job"], event["fence"]))
+        elif event.kind == "closed":
+            closed.add(event["session"])
+        elif event.kind == "killed":
+            killed.add(event.get("session"))
+        elif event.get("outcome") is Outcome.LEASE_LOST and event["session"] not in closed | killed:
+            if (event["job"], event["fence"]) in holding:
+                yield f"job {event['job'][-6:]}: the lease of a living holder was called lost", event
+
+
+def grants_are_committed(seed: Seed) -> Found:
+    """Nothing reaches a worker before the claim has committed, and nothing of another session's."""
+    claimed: dict[tuple[str, int], str] = {}
+    for event in seed.history.of("claimed", "received"):
+        key = event["job"], event["fence"]
+        if event.kind == "claimed":
+            claimed[key] = event["session"]
+        elif claimed.get(key) != event["session"]:
+            yield f"a worker got {fence_text(event['fence'])} of job {event['job'][-6:]}, which was not granted", event
+
+
+def answers_are_true(seed: Seed) -> Found:
+    """What a worker was told of its outcome is what is stored; and no outcome of a live lease is refused."""
+    for job, events in seed.history.by_job():
+        ended: dict[int, Event] = {}
+        spans: dict[int, list[float]] = {}
+        for event in events:
+            if event.kind == "claimed":
+                spans[event["fence"]] = [event.at, float("inf")]
+            elif event.kind in ENDINGS and (event.kind == "succeeded" or event["outcome"] is not None):
+                ended.setdefault(event["fence"], event)
+                spans.get(event["fence"], [0.0, 0.0])[1] = event.at
+        for event in events:
+            if event.kind != "settled":
+                continue
+            stored = ended.get(event["fence"])
+            stored_as = None
+            if stored is not None:
+                stored_as = Outcome.SUCCEEDED if stored.kind == "succeeded" else stored["outcome"]
+            if event["answer"] in ("taken", "duplicate"):
+                if stored is None or stored.index > event.index or stored_as is not event["outcome"]:
+                    yield f"job {job[-6:]}: {event['outcome'].name} was acknowledged, stored: {stored_as}", event
+                continue
+            begin, end = spans.get(event["fence"], (float("inf"), 0.0))
+            if begin <= event["sent_at"] and event.at < end:
+                yield f"job {job[-6:]}: the outcome of a live lease was refused: {event['answer']}", event
+
+
+def creations_are_kept(seed: Seed) -> Found:
+    """An acknowledged job exists; a request_id makes one job, whatever happens to its answers."""
+    jobs: dict[str, str] = {}
+    for event in seed.history.of("created"):
+        request = event["request"]
+        if request and request in jobs:
+            yield f"{request} made two jobs", event
+        if request:
+            jobs[request] = event["job"]
+    created = {event["job"] for event in seed.history.of("created")}
+    for event in seed.history.of("acknowledged"):
+        if event["job"] not in created:
+            yield f"job {event['job'][-6:]} was acknowledged and never created", event
+        if event["request"] in jobs and jobs[event["request"]] != event["job"]:
+            yield f"{event['request']} was answered with another job than it made", event
+    for event in seed.history.of("create refused"):
+        if event["reason"] != "RESOURCE_EXISTS":
+            yield f"{event['request']} was refused: {event['reason']} {event['message']}", event
+        elif event["request"] in jobs:
+            yield f"{event['request']} made a job and was told that another one holds its key", event
+
+
+def one_job_for_a_key(seed: Seed) -> Found:
+    """While a dedupe key is held no second job is made for it."""
+    holds: dict[str, tuple[str, int | None]] = {}
+    over: set[str] = set()
+    for event in seed.history.of("created", *ENDINGS):
+        if event.kind in ("succeeded", "finished", "buried"):
+            over.add(event["job"])
+        if event.kind != "created" or event["dedupe"] is None:
+            continue
+        holder = holds.get(event["dedupe"])
+        if holder is not None:
+            job, until_us = holder
+            if (job not in over) if until_us is None else (event.db_us < until_us):
+                yield f"two jobs hold the key {event['dedupe']}", event
+        window_s = event["window_s"]
+        until_us = None if window_s is None else event.db_us + round(window_s * 1e6)
+        holds[event["dedupe"]] = event["job"], until_us
+
+
+def spawned_with_success(seed: Seed) -> Found:
+    """Jobs that a completion spawns exist if, and only if, it was taken: both of them, once."""
+    children: dict[str, int] = {}
+    for event in seed.history.of("created"):
+        if event["parent"] is not None:
+            children[event["parent"]] = children.get(event["parent"], 0) + 1
+    kinds = {event["job"]: event["type"] for event in seed.history.of("created")}
+    succeeded = {event["job"]: event for event in seed.history.of("succeeded")}
+    for job, kind in kinds.items():
+        expected = 2 if kind == "parent" and job in succeeded else 0
+        if children.get(job, 0) != expected:
+            yield f"job {job[-6:]} spawned {children.get(job, 0)} jobs, expected {expected}", succeeded.get(job)
+
+
+def cancellations_are_true(seed: Seed) -> Found:
+    """What a cancel was answered with is where the job ends."""
+    last: dict[str, JobState] = {}
+    started: set[str] = set()
+    for event in seed.history.of("claimed", *ENDINGS):
+        if event.kind == "claimed":
+            started.add(event["job"])
+        elif event.kind != "requeued":
+            last[event["job"]] = JobState.SUCCEEDED if event.kind == "succeeded" else event["state"]
+    for event in seed.history.of("cancel answer"):
+        job, state, mode = event["job"], event["state"], event["mode"]
+        name = f"job {job[-6:]}, cancelled by {mode.name}"
+        if state is None:
+            if event["refusal"] != "INVALID_STATE" or mode is not CancelMode.IF_NOT_STARTED or job not in started:
+                yield f"{name}: refused with {event['refusal']}", event
+        elif state.terminal:
+            if job in last and last[job] is not state:
+                yield f"{name}: answered {state.name}, ended {last[job].name}", event
+        elif state is not JobState.CANCELLING or mode is not CancelMode.COOPERATIVE:
+            yield f"{name}: answered {state.name}", event
+        elif job in last and last[job] not in (JobState.CANCELLED, JobState.SUCCEEDED):
+            yield f"{name}: answered CANCELLING, ended {last[job].name}", event
+
+
+def effects_once(seed: Seed) -> Found:
+    """A key is carried out once, never by an older fence after a newer one, and a success has its effect."""
+    newest: dict[str, int] = {}
+    applied: set[str] = set()
+    done: set[str] = set()
+    for event in seed.history.of("effect"):
+        key, fence = event["key"], event["fence"]
+        if event["verdict"] == REFUSED:
+            continue
+        if fence < newest.get(key, 0):
+            yield f"the target took {fence_text(fence)} after {fence_text(newest[key])} of {key}", event
+        newest[key] = max(newest.get(key, 0), fence)
+        if event["verdict"] == APPLIED and key in applied:
+            yield f"{key} was carried out twice", event
+        applied.add(key)
+        done.add(event["job"])
+    for event in seed.history.of("succeeded"):
+        if event["job"] not in done:
+            yield f"job {event['job'][-6:]} succeeded without its effect", event
+
+
+def in_one_place(seed: Seed) -> Found:
+    """A job is in exactly one table."""
+    keys = [table.keys() for table in (seed.tables.jobs, seed.tables.finished, seed.tables.dead)]
+    for event in seed.history.of("created"):
+        places = sum(any(id == event["job"] for _, id in table) for table in keys)
+        if places != 1:
+            yield f"job {event['job'][-6:]} is in {places} tables", event
+
+
+def everything_ends(seed: Seed) -> Found:
+    """After the last fault every job becomes terminal, and every caller gets an answer."""
+    if seed.finished:
+        return
+    left = [id[-6:] for _, id in seed.tables.jobs]
+    yield f"{len(left)} jobs did not end ({' '.join(left[:5])}), or a client waits", None
+
+
+# Where nothing was lost on the way
+
+
+def living_sessions_live(seed: Seed) -> Found:
+    """An outage of database or coordinators kills nobody: no session ends but by its worker's wish or death."""
+    killed = {event.get("session") for event in seed.history.of("killed")}
+    left = {event["session"] for event in seed.history.of("session over") if event["why"] == "left"}
+    for event in seed.history.of("closed"):
+        if event["why"] == "expired" and event["session"] not in killed | left:
+            yield f"the session {event['session'][-6:]} of a living worker was expired", event
+
+
+def lost_answers_are_found(seed: Seed) -> Found:
+    """A lease whose answer did not arrive goes back within the delivery TTL; at once when the next poll says so."""
+    sent: dict[tuple[str, int], Event] = {}
+    received = {(e["job"], e["fence"]) for e in seed.history.of("received")}
+    ended = {(e["job"], e["fence"]): e for e in seed.history.of(*ENDINGS)}
+    for event in seed.history.of("answering", "answer lost"):
+        for key in event["leases"]:
+            sent[key] = event
+    gone = _gone_nodes(seed)
+    for key, event in sent.items():
+        if event.kind == "answering" or key in received:
+            continue
+        end = ended.get(key)
+        if gone(event.at, event.at + LOST_ANSWER_S):
+            continue
+        if end is None or end.at - event.at > LOST_ANSWER_S:
+            took = "never" if end is None else f"{end.at - event.at:.1f} s"
+            yield f"job {key[0][-6:]}: an answer was lost and its lease ended after {took}", event
+    for event in seed.history.of("asking"):
+        for key, answer in sent.items():
+            mine = (answer["session"], answer["poller"]) == (event["session"], event["poller"])
+            if not mine or answer.index > event.index or answer["request"] == event["request"] or key in received:
+                continue
+            if answer["batch"] == event["ack"] or answer.kind == "answering" or not _same_node(seed, answer, event):
+                continue
+            end = ended.get(key)
+            if end is None or end.at - event.at > NAMED_LOST_S:
+                yield f"job {key[0][-6:]}: the next poll named another batch, and its lease lived on", event
+
+
+def no_idle_beside_work(seed: Seed) -> Found:
+    """A due job does not lie beside a waiting worker of its owner."""
+    bound_s = LOCAL_WAIT_S if seed.plan.coordinators == 1 else REMOTE_WAIT_S
+    if seed.plan.drains:
+        bound_s += coordinator_module.TERM_S
+    polls: dict[tuple[str, str, int], float] = {}
+    idle: dict[str, list[tuple[float, float]]] = {}
+    for event in seed.history.of("asking", "asked"):
+        key = event["node"], event["request"], event["poller"]
+        if event.kind == "asking":
+            polls.setdefault(key, event.at)
+        elif key in polls:
+            idle.setdefault(event["node"], []).append((polls.pop(key), event.at))
+    owners: dict[int, list[tuple[float, str | None]]] = {}
+    for event in seed.history.of("acquired", "released"):
+        owners.setdefault(event["shard"], []).append((event.at, event["owner"] if event.kind == "acquired" else None))
+    for job, events in seed.history.by_job():
+        since: float | None = None
+        shard = 0
+        for event in events:
+            if event.kind in ("created", "requeued"):
+                shard = event.get("shard", shard)
+                since = event.at + max(event["due_us"] - event.db_us, 0) / 1e6
+            elif event.kind == "claimed" and since is not None:
+                waited_s = _overlap(since, event.at, owners.get(shard, []), idle)
+                if waited_s > bound_s:
+                    yield f"job {job[-6:]} lay {waited_s:.2f} s beside a waiting worker", event
+                since = None
+
+
+# Where nothing went wrong at all
+
+
+def no_attempt_is_wasted(seed: Seed) -> Found:
+    """Without faults every attempt ends by its worker's word, or by the run timeout of a handler that takes too long."""
+    long = {event["job"] for event in seed.history.of("created") if event["type"] == "long"}
+    for event in seed.history.of("requeued", "finished", "buried"):
+        wasted = event["outcome"] in (Outcome.LEASE_LOST, Outcome.UNDELIVERED)
+        if wasted or (event["outcome"] is Outcome.TIMED_OUT and event["job"] not in long):
+            yield f"job {event['job'][-6:]}: an attempt ended as {event['outcome'].name}", event
+
+
+def no_outcome_is_refused(seed: Seed) -> Found:
+    """Without faults only those that were cut off are refused."""
+    cut = {event["job"] for event in seed.history.of("finished") if event["state"] is JobState.CANCELLED}
+    long = {event["job"] for event in seed.history.of("created") if event["type"] == "long"}
+    for event in seed.history.of("settled"):
+        if event["answer"] not in ("taken", "duplicate") and event["job"] not in cut | long:
+            yield f"job {event['job'][-6:]}: an outcome was refused: {event['answer']} {event['cause']}", event
+
+
+ALWAYS: tuple[Callable[[Seed], Found], ...] = (
+    no_bugs,
+    fences_grow,
+    one_lease_one_outcome,
+    nothing_early,
+    expired_in_time,
+    within_total,
+    attempts_bounded,
+    one_owner,
+    dead_sessions_stay_dead,
+    holders_keep_their_leases,
+    grants_are_committed,
+    answers_are_true,
+    creations_are_kept,
+    one_job_for_a_key,
+    spawned_with_success,
+    cancellations_are_true,
+    effects_once,
+    in_one_place,
+    everything_ends,
+)
+UNDISTURBED: tuple[Callable[[Seed], Found], ...] = (living_sessions_live,)
+PROMPT: tuple[Callable[[Seed], Found], ...] = (lost_answers_are_found, no_idle_beside_work)
+PERFECT: tuple[Callable[[Seed], Found], ...] = (no_attempt_is_wasted, no_outcome_is_refused)
+
+
+def _overlap(
+    begin: float,
+    end: float,
+    owners: list[tuple[float, str | None]],
+    idle: dict[str, list[tuple[float, float]]],
+) -> float:
+    """The longest time within [begin, end] in which one poll waited at the coordinator that owned the shard."""
+    longest = 0.0
+    for number, (since, owner) in enumerate(owners):
+        until = owners[number + 1][0] if number + 1 < len(owners) else float("inf")
+        if owner is None:
+            continue
+        low, high = max(begin, since), min(end, until)
+        spans = sorted((max(a, low), min(b, high)) for a, b in idle.get(owner, ()) if a < high and b > low)
+        total, reached = 0.0, low
+        for a, b in spans:
+            total += max(b - max(a, reached), 0.0)
+            reached = max(reached, b)
+        longest = max(longest, total)
+    return longest
+
+
+def _gone_nodes(seed: Seed) -> Callable[[float, float], bool]:
+    """Whether some coordinator left or came within a span of time."""
+    instants = [event.at for event in seed.history.of("draining", "stopped", "started", "killed")]
+    return lambda begin, end: any(begin <= instant <= end for instant in instants)
+
+
+def _same_node(seed: Seed, answer: Event, event: Event) -> bool:
+    return any(
+        e["node"] == event["node"] and e["request"] == answer["request"]
+        for e in seed.history.of("asked")
+        if e.index <= answer.index
+    )
