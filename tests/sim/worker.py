@@ -14,7 +14,7 @@ from rota.coordinator.attendance import BeatAnswer
 from rota.coordinator.members import Directive, Inventory
 from rota.domain.errors import ResourceExhausted, RotaError, Unavailable
 from rota.domain.ids import Fence, JobId, SessionId, uuid7
-from rota.domain.model import DirectiveKind, EffectState, Failure, Grant, Outcome, Settlement
+from rota.domain.model import DirectiveKind, EffectState, Failure, Grant, Outcome, Settlement, Timeouts
 
 from .coordinator import BEATS_PER_TTL, DELIVERY_TTL_S, Coordinator, LeaseAnswer, Report, Wish
 from .faults import Faults
@@ -397,7 +397,8 @@ class Worker:
         elif verdict == REFUSED:
             self._fail(life, held, effect_state=EffectState.NOT_APPLIED)
         else:
-            spawned = (Wish("plain", delay_s=rng.choice((0.0, 0.3))),) * 2 if kind == "parent" else ()
+            child = Wish("plain", delay_s=rng.choice((0.0, 0.3)), timeouts=Timeouts(run_s=grant.run_timeout_s))
+            spawned = (child, child) if kind == "parent" else ()
             await pause_here_or_not(self, "before outcome")
             self._report(life, held, Outcome.SUCCEEDED, spawned=spawned)
 

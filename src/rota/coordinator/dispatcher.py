@@ -242,7 +242,7 @@ class Dispatcher:
         by_job = {grant.job_id: grant for grant in grants}
         now = self._clock.monotonic()
         for claim in round.claims:
-            self._memory.claiming.discard(claim.entry.id)
+            self._memory.claimed(claim.entry.id)
         if len(grants) < len(round.claims):
             missed = [c for c in round.claims if c.entry.id not in by_job]
             self._give_back([_doubt(claim) for claim in missed])
@@ -278,7 +278,7 @@ class Dispatcher:
 
     def _undo(self, round: _Round) -> None:
         for claim in round.claims:
-            self._memory.claiming.discard(claim.entry.id)
+            self._memory.claimed(claim.entry.id)
         self._give_back([_doubt(claim) for claim in round.claims])
         for poll, _ in round.polls:
             poll.claiming = False

@@ -14,6 +14,9 @@ from rota.domain.fairness import Wants
 from rota.domain.ids import Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Grant, Session, SessionState
 
+BATCH_MAX = 1 << 62
+"""What claims to be a batch from here on is none: batches begin with milliseconds and count answers."""
+
 
 @dataclass(slots=True)
 class Delivery:
@@ -52,7 +55,7 @@ class Member:
 
     session: Session
     tenant: str
-    next_batch: Iterator[int]
+    next_batch: int
     deliveries: list[Delivery] = field(default_factory=list)
     directives: dict[int, Directive] = field(default_factory=dict)
     push: Callable[[Directive], None] | None = None
@@ -94,7 +97,8 @@ class Member:
             self.directives.pop(id, None)
 
     def deliver(self, poller: int, request_id: str, grants: list[Grant], now: float) -> Delivery:
-        delivery = Delivery(next(self.next_batch), poller, request_id, grants, now)
+        delivery = Delivery(self.next_batch, poller, request_id, grants, now)
+        self.next_batch += 1
         self.deliveries.append(delivery)
         return delivery
 
@@ -113,6 +117,7 @@ class Member:
 
         Takes both out: (arrived, lost).
         """
+        self._go_beyond(ack_batch)
         own = [d for d in self.deliveries if d.poller == poller]
         self.deliveries = [d for d in self.deliveries if d.poller != poller]
         arrived = [d for d in own if d.proven or d.batch == ack_batch]
@@ -124,6 +129,14 @@ class Member:
         for delivery in self.deliveries:
             if inventory.batches.get(delivery.poller, 0) >= delivery.batch:
                 delivery.proven = True
+        for batch in inventory.batches.values():
+            self._go_beyond(batch)
+
+    def _go_beyond(self, batch: int) -> None:
+        """Keeps batches growing for a worker that comes back from a coordinator with higher numbers: an inventory
+        that names its batch would seem to speak of ours as well."""
+        if batch < BATCH_MAX:
+            self.next_batch = max(self.next_batch, batch + 1)
 
     def undelivered(self, now: float, delivery_ttl_s: float) -> list[Delivery]:
         """Takes out the deliveries whose receipt was not proven in time, and forgets those that are settled."""
@@ -157,10 +170,10 @@ class Members:
         return self._members.get(session)
 
     def add(self, session: Session, tenant: str, first_batch: int, now: float) -> Member:
-        """Batches count from the database's clock, so that they grow across coordinators too."""
+        """Batches count from the database's clock, so that they grow across restarts."""
         known = self._members.get(session.id)
         if known is None:
-            known = self._members[session.id] = Member(session, tenant, itertools.count(first_batch), seen_at=now)
+            known = self._members[session.id] = Member(session, tenant, first_batch, seen_at=now)
             known.draining = session.state is SessionState.DRAINING
             known.free_slots = session.free_slots
         return known

@@ -35,6 +35,8 @@ class Memory:
         self.members = Members()
         self.claiming: set[JobId] = set()
         """Jobs whose claim is on its way."""
+        self.moved: set[JobId] = set()
+        """Jobs heard of since the poller began its present read: what that read says of them is old."""
         self.on_ready: Callable[[], None] = lambda: None
         self.on_late: Callable[[Sequence[Entry]], None] = lambda entries: None
         self.on_member_gone: Callable[[Member], None] = lambda member: None
@@ -129,10 +131,17 @@ class Memory:
             if not waiters:
                 del self._finish_waiters[job]
 
+    def claimed(self, job: JobId) -> None:
+        """A claim has come back, with the job or without it."""
+        self.claiming.discard(job)
+        self.moved.add(job)
+
     def jobs_waiting(self, entries: Sequence[Entry]) -> None:
+        self.moved.update(entry.id for entry in entries)
         self.accept(entries)
 
     def lease_ended(self, job: JobId, fence: Fence) -> None:
+        self.moved.add(job)
         self.in_flight.remove(job, fence)
 
     def cancel_requested(self, session: SessionId, job: JobId, fence: Fence, reason: str) -> None:

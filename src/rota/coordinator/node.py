@@ -146,6 +146,8 @@ class Node:
         alone = await self.ownership.register()
         if alone:
             self.reaper.expect_survivors()
+        else:
+            self.reaper.listen_first()
         # History must have room before the first outcome arrives.
         await self._janitor.step_safely()
         await self.reaper.step_safely()

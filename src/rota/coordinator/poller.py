@@ -96,7 +96,7 @@ class Poller(Loop):
         until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
         page = max(PAGE_ROWS // len(owned), 1)
         started = {shard: self._ahead.get(shard, FIRST) for shard in owned}
-        rows = await self._leases.read_due(list(started.items()), until_us, page)
+        rows = await self._read(list(started.items()), until_us, page)
         read: dict[ShardNo, int] = {}
         last: dict[ShardNo, Position] = {}
         for row in rows:
@@ -110,13 +110,14 @@ class Poller(Loop):
             else:
                 self._ahead[shard] = max(started[shard], Position(until_us, _ZERO_ID))
         self._take(rows)
-        return any(count >= page for count in read.values())
+        # A shard that memory had no room for was rewound: reading its page again at once would find no more.
+        return any(count >= page and self._ahead.get(shard) == last[shard] for shard, count in read.items())
 
     async def _read_again(self, owned: Sequence[ShardNo]) -> None:
         page = max(PAGE_ROWS // len(owned), 1)
         after = {shard: self._rescan.get(shard, self._start(shard)) for shard in owned}
         until_us = max(self._ahead[shard].due_us for shard in owned)
-        rows = await self._leases.read_due(list(after.items()), until_us, page)
+        rows = await self._read(list(after.items()), until_us, page)
         read: dict[ShardNo, list[DueRow]] = {}
         for row in rows:
             read.setdefault(row.entry.shard, []).append(row)
@@ -131,8 +132,16 @@ class Poller(Loop):
 
     async def _refill(self) -> None:
         until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
-        for lane, left_out in self._memory.ready.refillable():
-            await self._refill_lane(lane, left_out, until_us)
+        pending = self._memory.ready.refillable()
+        try:
+            while pending:
+                lane, left_out = pending.pop()
+                await self._refill_lane(lane, left_out, until_us)
+        finally:
+            # What the store failed on stays left out.
+            for lane, left_out in pending:
+                for shard, position in left_out.items():
+                    self._memory.ready.leave_out(lane, shard, position)
 
     async def _refill_lane(self, lane: LaneKey, left_out: dict[ShardNo, Position], until_us: int) -> None:
         # The first job left out is to be read itself, so the read starts just before it.
@@ -140,7 +149,7 @@ class Poller(Loop):
         page = max(PAGE_ROWS // max(len(after), 1), 1)
         try:
             while after:
-                rows = await self._leases.read_due(after, until_us, page, lane)
+                rows = await self._read(after, until_us, page, lane)
                 self._take(rows)
                 read: dict[ShardNo, list[DueRow]] = {}
                 for row in rows:
@@ -153,11 +162,21 @@ class Poller(Loop):
             for shard, position in after:
                 self._memory.ready.leave_out(lane, shard, position)
 
+    async def _read(
+        self, after: Sequence[tuple[ShardNo, Position]], until_us: int, page: int, lane: LaneKey | None = None
+    ) -> list[DueRow]:
+        # A row may be claimed, ended or put back between the moment that the read sees it and the moment that its
+        # answer is used: taken then, a finished job would be offered again, or its lease watched for ever.
+        self._memory.moved.clear()
+        return await self._leases.read_due(after, until_us, page, lane)
+
     def _take(self, rows: Sequence[DueRow]) -> None:
         waiting: list[Entry] = []
         lost: list[LostLease] = []
         for row in rows:
             entry = row.entry
+            if entry.id in self._memory.moved:
+                continue
             if row.state in (JobState.SCHEDULED, JobState.RETRY_WAIT):
                 waiting.append(entry)
             elif row.session_id is None or not row.session_alive:

@@ -56,6 +56,7 @@ class Reaper(Loop):
         self._delivery_ttl_s = delivery_ttl_s
         self._silent_since: float | None = None
         self._sweep_at = 0.0
+        self._listen_until = 0.0
         self._lost: dict[tuple[JobId, int], LostLease] = {}
         self._late: dict[JobId, TenantId] = {}
         memory.on_late = self.expire
@@ -63,6 +64,11 @@ class Reaper(Loop):
     def expect_survivors(self) -> None:
         """No coordinator was there before this one, so nobody can have heard any beat."""
         self._silent_since = -_EVER_S
+
+    def listen_first(self) -> None:
+        """Others are there, but for all that is known here they have come just now as well, after nobody could hear
+        a beat. So no session is expired before each could have been heard by this one."""
+        self._listen_until = self.clock.monotonic() + self._sessions.ttl_s
 
     def give_back(self, leases: Sequence[LostLease]) -> None:
         """Takes leases to be ended, at once."""
@@ -98,11 +104,15 @@ class Reaper(Loop):
             spared = await self._sessions.grant_amnesty(silent_s + self._sessions.ttl_s)
             if spared:
                 log.info("%d sessions could not be heard for %.1f s and get another term", spared, silent_s)
+        if now >= self._listen_until:
+            await self._expire_sessions()
+        self._silent_since = now
+
+    async def _expire_sessions(self) -> None:
         for session in await self._sessions.expire():
             log.info("session %s is dead: no beat for its TTL", session)
             self._memory.remove_member(session)
             self.give_back([_lost(flight) for flight in self._memory.in_flight.of(session)])
-        self._silent_since = now
 
     async def _end_leases(self) -> None:
         batch = list(self._lost.values())[:BATCH]

@@ -13,11 +13,11 @@ SELECT now(),
        (SELECT extract(epoch FROM max(now() - d.due_at))::float8
         FROM shards s CROSS JOIN LATERAL (
             SELECT j.due_at FROM jobs j
-            WHERE j.shard = s.shard AND j.due_at <= now() AND j.state IN (1, 4)
+            WHERE j.shard = s.shard AND j.shard >= 0 AND j.due_at <= now() AND j.state IN (1, 4)
             ORDER BY j.due_at LIMIT 1) d),
        (SELECT count(*) FROM shards s CROSS JOIN LATERAL (
             SELECT FROM jobs j
-            WHERE j.shard = s.shard AND j.due_at <= now() AND j.state IN (3, 5)
+            WHERE j.shard = s.shard AND j.shard >= 0 AND j.due_at <= now() AND j.state IN (3, 5)
               AND NOT EXISTS (SELECT FROM sessions x
                               WHERE x.id = j.session_id AND x.state < 3)
             ORDER BY j.due_at LIMIT 1000) o)

@@ -249,15 +249,15 @@ class Database:
         await self._engine.dispose()
 
 
-def by_key(row: str, key: str) -> str:
-    """SQL: `row` has the primary key (tenant_id, id) that `key` names, as one look-up per key in that key's index.
+def by_key(row: str, key: str, columns: Sequence[str] = ("tenant_id", "id")) -> str:
+    """SQL: `row` has the primary key that `key` names, as one look-up per key in that key's index.
 
-    Said as two equations, a planner that has seen the table empty may read all of it for a few keys, by its primary
-    key or by any other index that has the id in it, and a cached plan goes on so when the table has grown. A row
-    comparison fits the one index only, and no join but a nested loop from the keys.
+    Said as plain equations, a planner that takes the table for nearly empty begins with the table, reads all of it in
+    the key's order and looks for each row among the keys; a cached plan goes on so when the table has grown. An array
+    comparison is no join in its eyes, only a condition for an index, so it can but begin with the keys. (So is a row
+    comparison, but before PostgreSQL 18 its scan does not end with the key: it reads on to the tenant's last row.)
     """
-    wanted = f"({key}.tenant_id, {key}.id)"
-    return f"({row}.tenant_id, {row}.id) BETWEEN {wanted} AND {wanted}"
+    return " AND ".join(f"{row}.{column} = ANY (ARRAY[{key}.{column}])" for column in columns)
 
 
 def array(values: Sequence[object]) -> str:

@@ -8,7 +8,7 @@ from rota.domain.errors import AlreadyExists, Unavailable
 from rota.domain.ids import Fence, JobId, TenantId
 from rota.domain.model import DedupeConflict, DedupeScope, JobSpec
 from rota.store import codec
-from rota.store.engine import Database, Params, Row, Run, array
+from rota.store.engine import Database, Params, Row, Run, array, by_key, text_array
 from rota.store.port import CreateCall, Created, EarlierRequest
 
 CREATE = """
@@ -51,10 +51,10 @@ WHERE j.request_id IS NULL
 RETURNING id::text, (extract(epoch FROM due_at) * 1000000)::bigint, created_at
 """
 
-_EARLIER = """
+_EARLIER = f"""
 SELECT r.tenant_id, r.method, r.request_id, r.digest, r.answer::text[]
 FROM unnest(%(tenants)t::int[], %(methods)t::smallint[], %(ids)s::text[]) AS w (tenant_id, method, request_id)
-JOIN requests r USING (tenant_id, method, request_id)
+JOIN requests r ON {by_key("r", "w", ["tenant_id", "method", "request_id"])}
 """
 
 _REQUEST = """
@@ -193,9 +193,9 @@ def create_params(calls: Sequence[CreateCall]) -> Params:
     return {
         "r_tenants": array([c.tenant_id for c in named]),
         "r_methods": array([c.method for c in named]),
-        "r_ids": [c.request_id for c in named],
+        "r_ids": text_array([c.request_id for c in named]),
         "r_digests": [c.digest for c in named],
-        "r_answers": [array([s.id for s in c.specs]) for c in named],
+        "r_answers": text_array([array([s.id for s in c.specs]) for c in named]),
         "tenants": array([s.tenant_id for s in specs]),
         "ids": array([s.id for s in specs]),
         "shards": array([s.shard for s in specs]),
@@ -206,19 +206,19 @@ def create_params(calls: Sequence[CreateCall]) -> Params:
         "delays": array([s.delay_s for s in specs]),
         "start_bys": array([s.timeouts.start_by_s for s in specs]),
         "totals": array([s.timeouts.total_s for s in specs]),
-        "types": [s.type for s in specs],
-        "queues": [s.queue for s in specs],
-        "content_types": [s.payload.content_type for s in specs],
+        "types": text_array([s.type for s in specs]),
+        "queues": text_array([s.queue for s in specs]),
+        "content_types": text_array([s.payload.content_type for s in specs]),
         "payloads": [s.payload.data for s in specs],
-        "headers": [codec.map_json(s.headers) for s in specs],
-        "labels": [codec.map_json(s.labels) for s in specs],
-        "options": [codec.options_json(s.retry, s.timeouts) for s in specs],
-        "effect_keys": [s.effect_key for s in specs],
-        "concurrency_keys": [s.concurrency_key for s in specs],
-        "traceparents": [s.traceparent for s in specs],
-        "tracestates": [s.tracestate for s in specs],
+        "headers": text_array([codec.map_json(s.headers) for s in specs]),
+        "labels": text_array([codec.map_json(s.labels) for s in specs]),
+        "options": text_array([codec.options_json(s.retry, s.timeouts) for s in specs]),
+        "effect_keys": text_array([s.effect_key for s in specs]),
+        "concurrency_keys": text_array([s.concurrency_key for s in specs]),
+        "traceparents": text_array([s.traceparent for s in specs]),
+        "tracestates": text_array([s.tracestate for s in specs]),
         "methods": array([c.method for c in origins]),
-        "request_ids": [c.request_id or None for c in origins],
+        "request_ids": text_array([c.request_id or None for c in origins]),
     }
 
 

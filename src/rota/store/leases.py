@@ -24,7 +24,7 @@ SELECT j.tenant_id, j.id::text, j.shard, j.state, j.queue, j.type, j.priority,
 FROM unnest(%(shards)t::smallint[], %(dues)t::bigint[], %(ids)t::uuid[]) AS f (shard, due_us, id)
 CROSS JOIN LATERAL (
     SELECT * FROM jobs j
-    WHERE j.shard = f.shard
+    WHERE j.shard = f.shard AND j.shard >= 0
       AND (j.due_at, j.id) > (timestamptz 'epoch' + f.due_us * interval '1 microsecond', f.id)
       AND j.due_at <= timestamptz 'epoch' + %(until)s::bigint * interval '1 microsecond'
     ORDER BY j.due_at, j.id
@@ -34,8 +34,8 @@ CROSS JOIN LATERAL (
 
 # The same for one lane that had left jobs behind: other lanes' rows are passed over.
 _READ_LANE = _READ_DUE.replace(
-    "WHERE j.shard = f.shard\n",
-    "WHERE j.shard = f.shard AND j.tenant_id = %(tenant)s::int AND j.queue = %(queue)s::text "
+    "WHERE j.shard = f.shard AND j.shard >= 0\n",
+    "WHERE j.shard = f.shard AND j.shard >= 0 AND j.tenant_id = %(tenant)s::int AND j.queue = %(queue)s::text "
     "AND j.type = %(type)s::text\n",
 )
 

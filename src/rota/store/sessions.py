@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rota.domain.errors import AlreadyExists
 from rota.domain.ids import CoordinatorId, SessionId, TenantId
 from rota.domain.model import Session, SessionState
-from rota.store.engine import Database, Row, array
+from rota.store.engine import Database, Row, array, by_key
 from rota.store.port import BeatUpdate
 
 _COLUMNS = """id::text, tenant_id, epoch, worker, sdk, build_id, queues, types, slots, labels, protocol_version, state,
@@ -40,12 +40,12 @@ WHERE tenant_id = %(tenant)s AND closed_at IS NULL AND (%(before)s::uuid IS NULL
 ORDER BY id DESC LIMIT %(limit)s
 """
 
-_BEAT = """
+_BEAT = f"""
 UPDATE sessions s
 SET expires_at = now() + s.ttl_ms * interval '1 millisecond', last_beat_at = now(), free_slots = b.free_slots,
     coordinator = %(coordinator)s::uuid
 FROM unnest(%(ids)t::uuid[], %(free_slots)t::int[]) AS b (id, free_slots)
-WHERE s.id = b.id AND s.state < 3
+WHERE {by_key("s", "b", ["id"])} AND s.state < 3
 RETURNING s.id::text, s.state
 """
 

@@ -2,6 +2,8 @@
 
 `jobs` holds live work only and carries no column of state or lease in any index, so that a claim is a HOT update:
 one index (shard, due_at, id) finds due work, the primary key addresses a row, and a terminal job leaves the table.
+That index is of all rows with a shard, which is all rows: only a statement that says `shard >= 0` may use it, so that
+no planner looks ids up there, where they come last and each look-up is a scan of the whole index.
 Payloads are kept as bytes, exactly as sent. Histories are partitioned by day and dropped, never deleted row by row.
 """
 
@@ -139,7 +141,7 @@ jobs = Table(
     Column("tracestate", Text),
     Column("cancel_reason", Text),
     PrimaryKeyConstraint("tenant_id", "id"),
-    Index("jobs_due_idx", "shard", "due_at", "id"),
+    Index("jobs_due_idx", "shard", "due_at", "id", postgresql_where=text("shard >= 0")),
     postgresql_with={
         "fillfactor": "70",
         "autovacuum_vacuum_scale_factor": "0.02",

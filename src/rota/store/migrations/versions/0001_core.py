@@ -111,7 +111,7 @@ _STATEMENTS = (
         autovacuum_analyze_scale_factor = 0.1
     )
     """,
-    "CREATE INDEX jobs_due_idx ON jobs (shard, due_at, id)",
+    "CREATE INDEX jobs_due_idx ON jobs (shard, due_at, id) WHERE shard >= 0",
     f"""
     CREATE TABLE finished_jobs (
         {_JOB_COLUMNS}
