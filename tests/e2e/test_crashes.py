@@ -161,19 +161,21 @@ def test_a_request_id_holds_across_a_restart(coordinator: CoordinatorProcess) ->
         assert [job.name for job in client.list_jobs().jobs] == [first.name]
 
 
-def test_sigterm_drains_the_coordinator(coordinator: CoordinatorProcess, starts: Starts) -> None:
-    worker = coordinator.worker(HANDLERS, str(starts.file), "10")
-    try:
-        with coordinator.client() as client:
-            job = client.create_job("sleep", "1.0")
-            eventually(lambda: starts.lines())
-            assert coordinator.terminate() == 0
-            coordinator.start()
-            assert client.wait_job(job.name, timeout=20).state is JobState.SUCCEEDED
-            assert client.get_job(job.name).attempt == 1
-        assert worker.terminate() == 0
-    finally:
-        worker.kill()
+def test_sigterm_drains_the_coordinator(database: str, tmp_path: Path, starts: Starts) -> None:
+    # Long enough for a process to start on a loaded machine: the lease is to outlive the restart.
+    with CoordinatorProcess(database, tmp_path, ROTA_SESSION_TTL="12s") as coordinator:
+        worker = coordinator.worker(HANDLERS, str(starts.file), "10")
+        try:
+            with coordinator.client() as client:
+                job = client.create_job("sleep", "1.0")
+                eventually(lambda: starts.lines())
+                assert coordinator.terminate() == 0
+                coordinator.start()
+                assert client.wait_job(job.name, timeout=20).state is JobState.SUCCEEDED
+                assert client.get_job(job.name).attempt == 1
+            assert worker.terminate() == 0
+        finally:
+            worker.kill()
 
 
 def test_postgresql_is_killed_under_load(coordinator: CoordinatorProcess, starts: Starts, postgres) -> None:  # type: ignore[no-untyped-def]

@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 from rota_sdk import Client, ConnectionFailed, JobState, Tls, Unauthenticated
 
+from rota import bootstrap
+from rota.config import Settings
+from rota.domain.errors import InvalidArgument
+from rota.store.embedded import EmbeddedPostgres
+from rota.telemetry import Telemetry
+
+from ..api.running import fresh_database
 from ..harness import CoordinatorProcess, Process, clean_environment, eventually
 from .conftest import HANDLERS, Starts
 
@@ -64,12 +71,6 @@ def other_authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls") / "theirs")
 
 
-@pytest.fixture
-def installed(authority: Authority, tmp_path: Path) -> Pair:
-    """The server's certificate, as files that a test may replace."""
-    return install(authority.issue("server"), Pair(tmp_path / "server.pem", tmp_path / "server.key"))
-
-
 def install(made: Pair, at: Pair) -> Pair:
     """Replaces key and certificate as tools do: written beside and moved."""
     for source, target in ((made.key, at.key), (made.cert, at.cert)):
@@ -79,21 +80,55 @@ def install(made: Pair, at: Pair) -> Pair:
     return at
 
 
+@pytest.fixture(scope="module")
+def url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    with fresh_database(postgres) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Where the server's certificate is."""
+    folder = tmp_path_factory.mktemp("server")
+    return Pair(folder / "server.pem", folder / "server.key")
+
+
 @pytest.fixture
-def secure(database: str, tmp_path: Path, installed: Pair) -> Iterator[CoordinatorProcess]:
-    settings = {"ROTA_TLS_CERT": str(installed.cert), "ROTA_TLS_KEY": str(installed.key)}
-    with CoordinatorProcess(database, tmp_path, **settings) as process:
+def installed(authority: Authority, files: Pair) -> Pair:
+    """The server's certificate, whole, in files that a test may replace."""
+    return install(authority.issue("server"), files)
+
+
+@pytest.fixture(scope="module")
+def secure(
+    url: str, tmp_path_factory: pytest.TempPathFactory, authority: Authority, files: Pair
+) -> Iterator[CoordinatorProcess]:
+    """A coordinator with TLS."""
+    install(authority.issue("server"), files)
+    settings = {"ROTA_TLS_CERT": str(files.cert), "ROTA_TLS_KEY": str(files.key)}
+    with CoordinatorProcess(url, tmp_path_factory.mktemp("secure"), **settings) as process:
         yield process
 
 
-@pytest.fixture
-def mutual(database: str, tmp_path: Path, installed: Pair, authority: Authority) -> Iterator[CoordinatorProcess]:
+@pytest.fixture(scope="module")
+def client_authorities(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Path:
+    bundle = tmp_path_factory.mktemp("clients") / "clients.pem"
+    bundle.write_bytes(authority.ca.cert.read_bytes())
+    return bundle
+
+
+@pytest.fixture(scope="module")
+def mutual(
+    url: str, tmp_path_factory: pytest.TempPathFactory, authority: Authority, client_authorities: Path
+) -> Iterator[CoordinatorProcess]:
+    """A coordinator with mutual TLS."""
+    server = authority.issue("mutual server")
     settings = {
-        "ROTA_TLS_CERT": str(installed.cert),
-        "ROTA_TLS_KEY": str(installed.key),
-        "ROTA_TLS_CLIENT_CA": str(authority.ca.cert),
+        "ROTA_TLS_CERT": str(server.cert),
+        "ROTA_TLS_KEY": str(server.key),
+        "ROTA_TLS_CLIENT_CA": str(client_authorities),
     }
-    with CoordinatorProcess(database, tmp_path, **settings) as process:
+    with CoordinatorProcess(url, tmp_path_factory.mktemp("mutual"), **settings) as process:
         yield process
 
 
@@ -210,40 +245,31 @@ def test_a_renewal_that_is_not_whole_leaves_the_old_certificate(
 
 
 def test_clients_of_a_new_authority_are_let_in_without_a_restart(
-    database: str, tmp_path: Path, installed: Pair, authority: Authority, other_authority: Authority
+    mutual: CoordinatorProcess, authority: Authority, other_authority: Authority, client_authorities: Path
 ) -> None:
-    bundle = tmp_path / "clients.pem"
-    bundle.write_bytes(authority.ca.cert.read_bytes())
-    settings = {
-        "ROTA_TLS_CERT": str(installed.cert),
-        "ROTA_TLS_KEY": str(installed.key),
-        "ROTA_TLS_CLIENT_CA": str(bundle),
-    }
     newcomer = trusting(authority, other_authority.issue("newcomer"))
-    with CoordinatorProcess(database, tmp_path, **settings) as process:
-        refused(process, newcomer)
-        bundle.write_bytes(authority.ca.cert.read_bytes() + other_authority.ca.cert.read_bytes())
-        assert create(connect(process, newcomer))
-        assert create(connect(process, trusting(authority, authority.issue("client"))))
+    refused(mutual, newcomer)
+    client_authorities.write_bytes(authority.ca.cert.read_bytes() + other_authority.ca.cert.read_bytes())
+    assert create(connect(mutual, newcomer))
+    assert create(connect(mutual, trusting(authority, authority.issue("client"))))
 
 
-def start(database: str, tmp_path: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
-    env = clean_environment() | {"ROTA_HOME": str(tmp_path), "ROTA_DATABASE_URL": database} | settings
-    return subprocess.run([sys.executable, "-m", "rota", "serve"], env=env, capture_output=True, text=True, timeout=60)
+NOBODY = "postgresql://rota@127.0.0.1:1/rota"
 
 
-def check_not_started(done: "subprocess.CompletedProcess[str]", *words: str) -> None:
-    assert done.returncode in (1, 2), (done.returncode, done.stderr)
-    error, *hint = done.stderr.splitlines()
-    assert error.startswith("error: ")
-    assert len(hint) == 1
-    for word in words:
-        assert word in done.stderr, done.stderr
+def not_started(**settings: object) -> InvalidArgument:
+    """What a coordinator that must not listen is refused with."""
+    with pytest.raises(InvalidArgument) as refused:
+        bootstrap.serve(Settings(**{"listen": "127.0.0.1:0"} | settings), NOBODY)  # type: ignore[arg-type]
+    return refused.value
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
-def test_plaintext_off_loopback_is_refused_at_start(database: str, tmp_path: Path, listen: str) -> None:
-    check_not_started(start(database, tmp_path, ROTA_LISTEN=listen), "TLS", "tls_cert", "allow_plaintext")
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "192.0.2.1:7070", "example.org:7070"])
+def test_plaintext_off_loopback_is_refused_at_start(listen: str) -> None:
+    found = not_started(listen=listen)
+    assert [v.field for v in found.violations] == ["listen"]
+    for word in (listen, "TLS", "tls_cert", "allow_plaintext"):
+        assert word in found.message
 
 
 def test_plaintext_off_loopback_when_it_is_allowed(database: str, tmp_path: Path) -> None:
@@ -255,26 +281,40 @@ def test_plaintext_off_loopback_when_it_is_allowed(database: str, tmp_path: Path
         assert create(connect(process, False))
 
 
-@pytest.mark.parametrize("damage", ["certificate", "key", "key of another", "client authorities"])
-def test_files_that_make_no_certificate_are_refused_at_start(
-    database: str, tmp_path: Path, installed: Pair, authority: Authority, damage: str
+@pytest.mark.parametrize(
+    ("damage", "field"),
+    [
+        ("no certificate", "tls_cert"),
+        ("no key", "tls_cert"),
+        ("key of another", "tls_cert"),
+        ("encrypted key", "tls_cert"),
+        ("no authorities", "tls_client_ca"),
+        ("no file", "tls"),
+    ],
+)
+async def test_files_that_make_no_certificate_are_refused_at_start(
+    tmp_path: Path, authority: Authority, damage: str, field: str
 ) -> None:
-    settings = {
-        "ROTA_LISTEN": "127.0.0.1:0",
-        "ROTA_TLS_CERT": str(installed.cert),
-        "ROTA_TLS_KEY": str(installed.key),
-        "ROTA_TLS_CLIENT_CA": str(authority.ca.cert),
-    }
+    made = authority.issue("whole")
+    cert, key, client_ca = made.cert, made.key, authority.ca.cert
     bad = tmp_path / "bad.pem"
-    if damage == "key of another":
-        settings["ROTA_TLS_KEY"] = str(authority.issue("another").key)
-        named = installed.key
+    bad.write_text("not PEM at all\n")
+    if damage == "no certificate":
+        cert = bad
+    elif damage == "no key":
+        key = bad
+    elif damage == "key of another":
+        bad = key = authority.issue("another").key
+    elif damage == "encrypted key":
+        subprocess.run([str(OPENSSL), "ec", "-aes256", "-passout", "pass:x", "-in", key, "-out", bad], check=True)
+        key = bad
+    elif damage == "no authorities":
+        client_ca = bad
     else:
-        bad.write_text("not PEM at all\n")
-        name = {"certificate": "CERT", "key": "KEY", "client authorities": "CLIENT_CA"}[damage]
-        settings[f"ROTA_TLS_{name}"] = str(bad)
-        named = bad
-    done = start(database, tmp_path, **settings)
-    check_not_started(done, "tls")
-    assert "port is taken" not in done.stderr
-    assert named.name in done.stderr or "key" in done.stderr
+        bad = key = tmp_path / "nowhere.key"
+    settings = Settings(listen="127.0.0.1:0", tls_cert=cert, tls_key=key, tls_client_ca=client_ca)
+    with pytest.raises(InvalidArgument) as refused:
+        async with bootstrap.coordinator(settings, NOBODY, Telemetry.off()):
+            pass
+    assert [v.field for v in refused.value.violations] == [field]
+    assert str(bad) in refused.value.message

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,30 @@ class Server:
             await self._health.set(service, status)
 
 
+def _check(tls: TlsFiles) -> None:
+    """Refuses files that gRPC could not use, of which it would only say that the port cannot be had."""
+    for path in (tls.cert, tls.key, tls.client_ca):
+        if path is not None and not path.is_file():
+            raise InvalidArgument.field("tls", f"no file at {path}; give PEM files that this process can read")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a password an encrypted key is an error too, and no question at the terminal.
+        context.load_cert_chain(tls.cert, tls.key, password="")
+    except (OSError, ValueError) as error:
+        raise InvalidArgument.field(
+            "tls_cert",
+            f"expected a certificate in {tls.cert} and its unencrypted private key in {tls.key}, both PEM, "
+            f"found otherwise ({error})",
+        ) from None
+    if tls.client_ca is not None:
+        try:
+            context.load_verify_locations(tls.client_ca)
+        except (OSError, ValueError) as error:
+            raise InvalidArgument.field(
+                "tls_client_ca", f"expected certificates of authorities in {tls.client_ca}, PEM, found none ({error})"
+            ) from None
+
+
 def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
     def fetch() -> grpc.ServerCertificateConfiguration:
         return grpc.ssl_server_certificate_configuration(
@@ -129,9 +154,7 @@ def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
             root_certificates=None if tls.client_ca is None else tls.client_ca.read_bytes(),
         )
 
-    for path in (tls.cert, tls.key, tls.client_ca):
-        if path is not None and not path.is_file():
-            raise InvalidArgument.field("tls", f"no file at {path}; give PEM files that this process can read")
+    _check(tls)
     # Read again at each handshake, so that renewed certificates need no restart.
     return grpc.dynamic_ssl_server_credentials(
         fetch(), lambda: fetch(), require_client_authentication=tls.client_ca is not None

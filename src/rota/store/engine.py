@@ -253,11 +253,15 @@ def by_key(row: str, key: str, columns: Sequence[str] = ("tenant_id", "id")) -> 
     """SQL: `row` has the primary key that `key` names, as one look-up per key in that key's index.
 
     Said as plain equations, a planner that takes the table for nearly empty begins with the table, reads all of it in
-    the key's order and looks for each row among the keys; a cached plan goes on so when the table has grown. An array
-    comparison is no join in its eyes, only a condition for an index, so it can but begin with the keys. (So is a row
-    comparison, but before PostgreSQL 18 its scan does not end with the key: it reads on to the tenant's last row.)
+    the index's order and looks for each row among the keys; a cached plan goes on so when the table has grown. Where
+    the index's first column is compared with an array, which is a condition for an index but no join, its order is of
+    no use, and the plan can but begin with the keys. (A row comparison would do the same, but before PostgreSQL 18 its
+    scan does not end with the key: it reads on to the tenant's last row.)
     """
-    return " AND ".join(f"{row}.{column} = ANY (ARRAY[{key}.{column}])" for column in columns)
+    first, *others = columns
+    return " AND ".join(
+        [f"{row}.{first} = ANY (ARRAY[{key}.{first}])", *(f"{row}.{column} = {key}.{column}" for column in others)]
+    )
 
 
 def array(values: Sequence[object]) -> str:

@@ -42,7 +42,7 @@ CALL_TIMEOUT_S: Final = 30.0
 # gRPC's own defaults (20 s to connect, up to 120 s between tries) would outlive a session's TTL.
 CONNECT_TIMEOUT_S: Final = 5.0
 CONNECT_BACKOFF_FIRST_S: Final = 0.1
-CONNECT_BACKOFF_MOST_S: Final = 2.0
+CONNECT_BACKOFF_MOST_S: Final = 1.0
 # A new connection at most this often, however many calls find the old one dead.
 RENEW_INTERVAL_S: Final = 2.0
 RENEW_INTERVAL_MOST_S: Final = 30.0
