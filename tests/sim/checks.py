@@ -29,6 +29,8 @@ NAMED_LOST_S = 0.5
 LOCAL_WAIT_S = 0.5
 """How long a due job may lie beside a waiting worker of its only coordinator."""
 
+OVERRUN_S = 2.0
+
 REMOTE_WAIT_S = 4.0
 """The same where another coordinator created it or put it back: a rescan finds it."""
 
@@ -162,11 +164,17 @@ def within_total(seed: Seed) -> Found:
 
 def attempts_bounded(seed: Seed) -> Found:
     most: dict[str, int] = {}
+    counted_before: dict[str, int] = {}
     for event in seed.history.of("created", *ENDINGS):
         if event.kind == "created":
             most[event["job"]] = event["max_attempts"]
             continue
         counted, attempt = event["counted"], event["attempt"]
+        before = counted_before.get(event["job"], 0)
+        counted_before[event["job"]] = counted
+        free = event.get("outcome") in (Outcome.RELEASED, Outcome.UNDELIVERED)
+        if free and counted > before and attempt - before <= limits.UNCOUNTED_ATTEMPTS_MAX:
+            yield f"job {event['job'][-6:]}: an attempt counted although it was {event['outcome'].name}", event
         if counted > most[event["job"]]:
             yield f"job {event['job'][-6:]}: {counted} attempts counted of {most[event['job']]}", event
         if attempt - counted > limits.UNCOUNTED_ATTEMPTS_MAX + 1:
@@ -197,6 +205,8 @@ def one_owner(seed: Seed) -> Found:
             continue
         if event["epoch"] <= epoch:
             yield f"shard {event['shard']} went from epoch {epoch} to {event['epoch']}", event
+        if event.kind == "acquired" and terms.get(event["owner"], 0) <= event.db_us:
+            yield f"shard {event['shard']} was taken by a coordinator whose term is over", event
         if event.kind == "acquired" and owner is not None and terms.get(owner, 0) > event.db_us:
             yield f"shard {event['shard']} was taken from a living owner", event
         owners[event["shard"]] = event["epoch"], event["owner"] if event.kind == "acquired" else None
@@ -406,25 +416,66 @@ def lost_answers_are_found(seed: Seed) -> Found:
         for key in event["leases"]:
             sent[key] = event
     gone = _gone_nodes(seed)
+    for event in seed.history.of("claimed"):
+        key = event["job"], event["fence"]
+        if key not in sent and not gone(event.at, event.at + NAMED_LOST_S) and not _ended(ended, key, event, NAMED_LOST_S):
+            yield f"job {key[0][-6:]}: the caller had gone, and its lease lived on", event
     for key, event in sent.items():
-        if event.kind == "answering" or key in received:
+        if event.kind == "answering" or key in received or gone(event.at, event.at + LOST_ANSWER_S):
             continue
-        end = ended.get(key)
-        if gone(event.at, event.at + LOST_ANSWER_S):
-            continue
-        if end is None or end.at - event.at > LOST_ANSWER_S:
-            took = "never" if end is None else f"{end.at - event.at:.1f} s"
-            yield f"job {key[0][-6:]}: an answer was lost and its lease ended after {took}", event
+        if not _ended(ended, key, event, LOST_ANSWER_S):
+            yield f"job {key[0][-6:]}: an answer was lost, and its lease lived on", event
     for event in seed.history.of("asking"):
         for key, answer in sent.items():
             mine = (answer["session"], answer["poller"]) == (event["session"], event["poller"])
             if not mine or answer.index > event.index or answer["request"] == event["request"] or key in received:
                 continue
-            if answer["batch"] == event["ack"] or answer.kind == "answering" or not _same_node(seed, answer, event):
+            if answer["batch"] == event["ack"] or answer.kind == "answering" or answer["node"] != event["node"]:
                 continue
-            end = ended.get(key)
-            if end is None or end.at - event.at > NAMED_LOST_S:
+            if not _ended(ended, key, event, NAMED_LOST_S):
                 yield f"job {key[0][-6:]}: the next poll named another batch, and its lease lived on", event
+    for event in seed.history.of("inventory"):
+        for key, answer in sent.items():
+            spoken_of = answer.index < event.index and event["batches"].get(answer["poller"], 0) >= answer["batch"]
+            if answer["session"] != event["session"] or not spoken_of or key in event["leases"]:
+                continue
+            if answer["node"] == event["node"] and not _ended(ended, key, event, NAMED_LOST_S):
+                yield f"job {key[0][-6:]}: an inventory came without it, and its lease lived on", event
+
+
+def repeated_calls_get_the_same(seed: Seed) -> Found:
+    """A Lease call that comes again with its request_id gets its leases again, while they live."""
+    answers: dict[tuple[str, str], Event] = {}
+    ended = {(e["job"], e["fence"]): e for e in seed.history.of(*ENDINGS) if _ends_attempt(e)}
+    waiting: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for event in seed.history.of("asking", "answering", "answer lost"):
+        call = event["request"], event["node"]
+        if event.kind == "asking":
+            if call in answers:
+                waiting[call] = [
+                    key for key in answers[call]["leases"] if _ended(ended, key, event, NAMED_LOST_S) is False
+                ]
+            continue
+        for key in waiting.pop(call, ()):
+            if key not in event["leases"]:
+                yield f"job {key[0][-6:]}: the call came again and did not get it", event
+        answers[call] = event
+
+
+def run_timeouts_hold(seed: Seed) -> Found:
+    """No lease outlives its run timeout by more than a tick or two."""
+    run_s = {event["job"]: event["run_s"] for event in seed.history.of("created")}
+    gone = _gone_nodes(seed)
+    for job, events in seed.history.by_job():
+        since: Event | None = None
+        for event in events:
+            if event.kind == "claimed":
+                since = event
+            elif event.kind in ENDINGS and since is not None:
+                over_s = event.at - since.at - run_s[job]
+                if over_s > OVERRUN_S and not gone(since.at, event.at):
+                    yield f"job {job[-6:]} ran {over_s:.1f} s longer than it may", event
+                since = None
 
 
 def no_idle_beside_work(seed: Seed) -> Found:
@@ -478,6 +529,16 @@ def no_outcome_is_refused(seed: Seed) -> Found:
             yield f"job {event['job'][-6:]}: an outcome was refused: {event['answer']} {event['cause']}", event
 
 
+def drains_hand_over(seed: Seed) -> Found:
+    """Who leaves in order owns nothing any more when it is gone."""
+    owners: dict[int, str | None] = {}
+    for event in seed.history.of("acquired", "released", "stopped"):
+        if event.kind != "stopped":
+            owners[event["shard"]] = event["owner"] if event.kind == "acquired" else None
+        elif event["coordinator"] in owners.values():
+            yield f"{event['process']} left without handing its shards over", event
+
+
 ALWAYS: tuple[Callable[[Seed], Found], ...] = (
     no_bugs,
     fences_grow,
@@ -500,13 +561,23 @@ ALWAYS: tuple[Callable[[Seed], Found], ...] = (
     everything_ends,
 )
 UNDISTURBED: tuple[Callable[[Seed], Found], ...] = (living_sessions_live,)
-PROMPT: tuple[Callable[[Seed], Found], ...] = (lost_answers_are_found, no_idle_beside_work)
-PERFECT: tuple[Callable[[Seed], Found], ...] = (no_attempt_is_wasted, no_outcome_is_refused)
+PROMPT: tuple[Callable[[Seed], Found], ...] = (
+    lost_answers_are_found,
+    repeated_calls_get_the_same,
+    run_timeouts_hold,
+    no_idle_beside_work,
+)
+PERFECT: tuple[Callable[[Seed], Found], ...] = (no_attempt_is_wasted, no_outcome_is_refused, drains_hand_over)
 
 
 def _ends_attempt(event: Event) -> bool:
     """Not a waiting job's cancellation or expiry."""
     return event.kind == "succeeded" or event["outcome"] is not None
+
+
+def _ended(ended: dict[tuple[str, int], Event], key: tuple[str, int], event: Event, within_s: float) -> bool:
+    end = ended.get(key)
+    return end is not None and end.at - event.at <= within_s
 
 
 def _overlap(
@@ -535,11 +606,3 @@ def _gone_nodes(seed: Seed) -> Callable[[float, float], bool]:
     """Whether some coordinator left or came within a span of time."""
     instants = [event.at for event in seed.history.of("draining", "stopped", "started", "killed")]
     return lambda begin, end: any(begin <= instant <= end for instant in instants)
-
-
-def _same_node(seed: Seed, answer: Event, event: Event) -> bool:
-    return any(
-        e["node"] == event["node"] and e["request"] == answer["request"]
-        for e in seed.history.of("asked")
-        if e.index <= answer.index
-    )

@@ -55,7 +55,7 @@ class Client:
     async def _one(self, number: int, at_s: float) -> None:
         rng = self._rng
         wish = self._wish()
-        cancel_after_s = rng.uniform(0.0, 5.0) if rng.random() < 0.2 else None
+        cancel_after_s = rng.uniform(0.0, rng.choice((0.6, 5.0))) if rng.random() < 0.25 else None
         mode = rng.choice(list(CancelMode))
         await asyncio.sleep(at_s)
         request_id = f"request-{number}"
@@ -93,7 +93,7 @@ class Client:
     def _wish(self) -> Wish:
         rng = self._rng
         kind = rng.choices(
-            ("plain", "failing", "released", "long", "parent"), (40, 30, 8, 12, 10)
+            ("plain", "failing", "released", "bouncing", "long", "parent"), (39, 30, 7, 2, 12, 10)
         )[0]
         # An owner that took a lease over may not hear the worker's inventory, where that beats to another coordinator:
         # then only the run timeout ends a lease that never arrived.

@@ -78,6 +78,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAnswer:
+    node: CoordinatorId
     batch: int
     grants: tuple[Grant, ...]
     next_poll_after_s: float | None
@@ -147,7 +148,7 @@ class Coordinator:
 
     def pause(self, seconds: float) -> None:
         if self.process is not None:
-            self._history.note("paused", process=self.process, seconds=seconds, where="anywhere")
+            self._history.note("paused", process=self.process, seconds=seconds)
             self.process.pause(seconds)
 
     def drain(self) -> None:
@@ -213,7 +214,7 @@ class Coordinator:
             await asyncio.wait({waiter}, timeout=DRAIN_S)
         await node.stop()
         self.node = self._leaving = None
-        self._history.note("stopped", process=process)
+        self._history.note("stopped", process=process, coordinator=node.id)
         process.kill()
 
     async def serve(self, method: str, request: dict[str, Any], left_s: float) -> Any:
@@ -291,8 +292,8 @@ class Coordinator:
                 again_s = 0.0
             elif not member.active:
                 again_s = 1.0
-            return LeaseAnswer(0, (), again_s, directives)
-        return LeaseAnswer(delivery.batch, tuple(delivery.grants), None, directives)
+            return LeaseAnswer(node.id, 0, (), again_s, directives)
+        return LeaseAnswer(node.id, delivery.batch, tuple(delivery.grants), None, directives)
 
     async def _beat(
         self,
@@ -304,6 +305,11 @@ class Coordinator:
         acknowledged: Sequence[int],
         left_s: float,
     ) -> BeatAnswer:
+        if inventory is not None:
+            self._history.note(
+                "inventory", session=session, leases=tuple(sorted(inventory.leases)), batches=dict(inventory.batches), node=node.id
+            )
+
         async def work() -> BeatAnswer:
             member = await node.attendance.member(self._identity, session)
             return await node.attendance.beat(member, inventory, free_slots, acknowledged)

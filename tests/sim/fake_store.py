@@ -941,6 +941,8 @@ class FakeHistory(_Port):
 
 def _create(db: Tables, calls: Collection[CreateCall]) -> dict[JobId, Created]:
     created: dict[JobId, Created] = {}
+    named = [(call.tenant_id, call.method, call.request_id) for call in calls if call.request_id]
+    assert len(named) == len(set(named)), "two calls of one batch share a request_id"
     for call in calls:
         if call.request_id:
             key = (call.tenant_id, call.method, call.request_id)
@@ -976,6 +978,7 @@ def _insert(db: Tables, specs: Iterable[JobSpec], request_id: str, parent: JobId
             start_by_us=row.start_by_us,
             deadline_us=row.deadline_us,
             max_attempts=spec.retry.max_attempts,
+            run_s=spec.timeouts.run_s,
             type=spec.type,
             request=request_id,
             parent=parent,

@@ -14,6 +14,14 @@ LIVENESS_S = 60.0
 """By this long after the last fault. Twice a session's TTL, some retries and a run timeout are far less."""
 
 
+DECIDED = frozenset(
+    ("claim", "succeed", "requeue", "finish", "bury", "set_cancelling", "expire", "acquire", "effect", "outcome")
+)
+"""Acts that follow a decision: a pause before one of these lets the world move on in between."""
+
+DECIDED_MORE = 6.0
+
+
 class Kind(Enum):
     """What a world is for. The fewer kinds of fault it has, the stricter it is checked."""
 
@@ -159,9 +167,10 @@ class Faults:
             return None
         return self._delay_s()
 
-    def pause_s(self) -> float:
+    def pause_s(self, before: str) -> float:
         """How long a process stops at this very place; mostly 0."""
-        if not self.on or self._plan.pause == 0.0 or self._pauses.random() >= self._plan.pause:
+        chance = self._plan.pause * (DECIDED_MORE if before in DECIDED else 1.0)
+        if not self.on or chance == 0.0 or self._pauses.random() >= chance:
             return 0.0
         return self._pauses.uniform(0.5, self._plan.pause_max_s)
 

@@ -34,7 +34,7 @@ class Link:
         self._history = history
 
     async def __call__(self, name: str, work: Callable[[], T], *, lane: str, write: bool) -> T:
-        await pause_here(self._process, self._faults, self._history, f"before {name}")
+        await pause_here(self._process, self._faults, self._history, name)
         fate = self._faults.fate(write)
         answer: asyncio.Future[T] = self._loop.create_future()
         there_s = self._faults.store_latency_s()
@@ -45,7 +45,7 @@ class Link:
         try:
             return await answer
         finally:
-            await pause_here(self._process, self._faults, self._history, f"after {name}")
+            await pause_here(self._process, self._faults, self._history, f"the answer to {name}")
 
     def _arrive(
         self, name: str, work: Callable[[], T], write: bool, fate: Fate, answer: "asyncio.Future[T]"
@@ -194,11 +194,11 @@ class Network:
             handler.cancel()
 
 
-async def pause_here(process: Process, faults: Faults, history: History, where: str) -> None:
+async def pause_here(process: Process, faults: Faults, history: History, before: str) -> None:
     """A place between a check and the act that trusts it: sometimes the process stops here for seconds."""
-    seconds = faults.pause_s()
+    seconds = faults.pause_s(before)
     if seconds:
-        history.note("paused", process=process, seconds=seconds, where=where)
+        history.note("paused", process=process, seconds=seconds, before=before)
         process.pause(seconds)
         await asyncio.sleep(0)
 

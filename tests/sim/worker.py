@@ -126,7 +126,7 @@ class Worker:
 
     def pause(self, seconds: float) -> None:
         if self.process is not None:
-            self._history.note("paused", process=self.process, seconds=seconds, where="anywhere")
+            self._history.note("paused", process=self.process, seconds=seconds)
             self.process.pause(seconds)
 
     @property
@@ -312,7 +312,7 @@ class Worker:
         acknowledged = tuple(life.acknowledge)
         life.acknowledge.clear()
         sent_at = self._loop.time()
-        await pause_here_or_not(self, "before beat")
+        await self._pause_here("beat")
         try:
             answer: BeatAnswer = await self._call(
                 "beat",
@@ -376,9 +376,11 @@ class Worker:
         run_s = rng.uniform(0.02, 0.8)
         if kind == "long":
             run_s = TOO_LONG_S * rng.uniform(0.4, 1.6)
+        elif kind == "bouncing":
+            run_s = 0.02
         await asyncio.sleep(run_s / 2)
-        if kind == "released" and rng.random() < 0.5:
-            self._report(life, held, Outcome.RELEASED, retry_after_s=rng.choice((0.0, 0.5)))
+        if kind == "bouncing" or (kind == "released" and rng.random() < 0.5):
+            self._report(life, held, Outcome.RELEASED, retry_after_s=0.0 if kind == "bouncing" else rng.choice((0.0, 0.5)))
             return
         if kind == "failing" and rng.random() < 0.3:
             self._fail(life, held, retryable=rng.random() < 0.9)
@@ -389,7 +391,7 @@ class Worker:
             return
         # The check, and then the act.
         if self.stubborn or not held.lost:
-            await pause_here_or_not(self, "before effect")
+            await self._pause_here("effect")
             verdict = await self._effect(held)
         await asyncio.sleep(run_s / 2)
         if verdict is None or (kind == "failing" and rng.random() < 0.3):
@@ -399,7 +401,7 @@ class Worker:
         else:
             child = Wish("plain", delay_s=rng.choice((0.0, 0.3)), timeouts=Timeouts(run_s=grant.run_timeout_s))
             spawned = (child, child) if kind == "parent" else ()
-            await pause_here_or_not(self, "before outcome")
+            await self._pause_here("outcome")
             self._report(life, held, Outcome.SUCCEEDED, spawned=spawned)
 
     async def _effect(self, held: Held) -> str | None:
@@ -491,14 +493,13 @@ class Worker:
             held.lost = True
         life.note_change()
 
+    async def _pause_here(self, before: str) -> None:
+        if self.process is not None:
+            await pause_here(self.process, self._faults, self._history, before)
+
     async def _call(self, method: str, timeout_s: float, **request: Any) -> Any:
         assert self.coordinator is not None
         return await self._network.call(self.coordinator, method, timeout_s, **request)
-
-
-async def pause_here_or_not(worker: Worker, where: str) -> None:
-    if worker.process is not None:
-        await pause_here(worker.process, worker._faults, worker._history, where)
 
 
 def _gone(error: Exception) -> bool:

@@ -289,6 +289,7 @@ def _describe(method: str, request: dict[str, Any], result: Any) -> dict[str, An
         "poller": request["poller"],
         "request": request["request_id"],
         "batch": result.batch,
+        "node": result.node,
         "leases": tuple((grant.job_id, grant.fence) for grant in result.grants),
     }
 

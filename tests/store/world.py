@@ -6,6 +6,7 @@ from the world before.
 
 import asyncio
 import itertools
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -89,6 +90,8 @@ class Held:
 
 
 class World:
+    rng = random.Random(7)
+
     def __init__(self, url: str) -> None:
         self.url = url
         self.db = Database(url)

@@ -56,6 +56,9 @@ def unary(
                     raise undecodable()
                 work = handler(self, request, identity, context)
                 return await (asyncio.shield(asyncio.ensure_future(work)) if shield else work)
+            except grpc.aio.BaseError:
+                # What gRPC says of the call's own end is no fault.
+                raise
             except Exception as error:
                 await abort(context, as_refusal(error))
 
@@ -82,6 +85,9 @@ def stream(
                 if isinstance(requests, Undecodable):
                     raise undecodable()
                 await handler(self, requests, identity, context)
+            except grpc.aio.BaseError:
+                # What gRPC says of the call's own end is no fault.
+                raise
             except Exception as error:
                 await abort(context, as_refusal(error))
 

@@ -103,7 +103,7 @@ class Reaper(Loop):
         if silent_s > max(self._sessions.ttl_s / 3, SILENCE_TICKS * TICK_S):
             spared = await self._sessions.grant_amnesty(silent_s + self._sessions.ttl_s)
             if spared:
-                log.info("%d sessions could not be heard for %.1f s and get another term", spared, silent_s)
+                log.info("%d sessions that nobody could hear for a while get another term", spared)
         if now >= self._listen_until:
             await self._expire_sessions()
         self._silent_since = now
