@@ -309,5 +309,5 @@ async def test_a_session_that_does_not_poll_is_stalled(tenant: Tenant, monkeypat
 def _at(coordinator: Running, worker: Worker) -> Worker:
     """The same worker, talking to another coordinator."""
     moved = Worker(coordinator.the_same(worker.tenant), worker.opened)
-    moved.held, moved.batches = worker.held, worker.batches
+    moved.held, moved.batches, moved._seq = worker.held, worker.batches, worker._seq
     return moved

@@ -108,6 +108,7 @@ async def test_a_poll_leaves_its_caller_a_second(tenant: Tenant) -> None:
     assert 0.3 < now() - began < 1.0
     # With less than that nothing is claimed: the caller may be gone before a claim has committed.
     job = await tenant.create()
+    await tenant.ready([job])
     assert not (await tenant.work.Lease(worker.request(wait=0), timeout=0.9)).leases
     assert not (await tenant.work.Lease(worker.request(wait=5), timeout=0.9)).leases
     assert (await tenant.get(job)).attempt == 0

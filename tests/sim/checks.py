@@ -251,6 +251,17 @@ def grants_are_committed(seed: Seed) -> Found:
             yield f"a worker got {fence_text(event['fence'])} of job {event['job'][-6:]}, which was not granted", event
 
 
+def batches_grow(seed: Seed) -> Found:
+    """An answer's batch is beyond the one that the call named, whichever coordinator gave that: or an inventory that
+    names the older one would seem to speak of the newer."""
+    named: dict[str, int] = {}
+    for event in seed.history.of("asking", "answering", "answer lost"):
+        if event.kind == "asking":
+            named[event["request"]] = event["ack"]
+        elif event["batch"] <= named[event["request"]]:
+            yield f"batch {event['batch']} was given after {named[event['request']]}", event
+
+
 def answers_are_true(seed: Seed) -> Found:
     """What a worker was told of its outcome is what is stored; and no outcome of a live lease is refused."""
     for job, events in seed.history.by_job():
@@ -418,7 +429,11 @@ def lost_answers_are_found(seed: Seed) -> Found:
     gone = _gone_nodes(seed)
     for event in seed.history.of("claimed"):
         key = event["job"], event["fence"]
-        if key not in sent and not gone(event.at, event.at + NAMED_LOST_S) and not _ended(ended, key, event, NAMED_LOST_S):
+        if (
+            key not in sent
+            and not gone(event.at, event.at + NAMED_LOST_S)
+            and not _ended(ended, key, event, NAMED_LOST_S)
+        ):
             yield f"job {key[0][-6:]}: the caller had gone, and its lease lived on", event
     for key, event in sent.items():
         if event.kind == "answering" or key in received or gone(event.at, event.at + LOST_ANSWER_S):
@@ -448,18 +463,48 @@ def repeated_calls_get_the_same(seed: Seed) -> Found:
     answers: dict[tuple[str, str], Event] = {}
     ended = {(e["job"], e["fence"]): e for e in seed.history.of(*ENDINGS) if _ends_attempt(e)}
     waiting: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    newest: dict[tuple[str, int], str] = {}
+    asked: set[str] = set()
     for event in seed.history.of("asking", "answering", "answer lost"):
         call = event["request"], event["node"]
         if event.kind == "asking":
-            if call in answers:
-                waiting[call] = [
-                    key for key in answers[call]["leases"] if _ended(ended, key, event, NAMED_LOST_S) is False
-                ]
+            poller = event["session"], event["poller"]
+            if event["request"] not in asked:
+                newest[poller] = event["request"]
+                asked.add(event["request"])
+            before = answers.get(call)
+            if newest[poller] != event["request"]:
+                # A copy that was under way for so long that its poller has gone on.
+                continue
+            if before is not None and event.at - before.at < coordinator_module.DELIVERY_TTL_S - NAMED_LOST_S:
+                waiting[call] = [key for key in before["leases"] if not _ended_well(ended.get(key), event)]
             continue
         for key in waiting.pop(call, ()):
             if key not in event["leases"]:
                 yield f"job {key[0][-6:]}: the call came again and did not get it", event
         answers[call] = event
+
+
+def _ended_well(end: Event | None, asking: Event) -> bool:
+    """Whether the lease is over before the answer, by other than taking the call for a fresh one."""
+    if end is None or end.at > asking.at + NAMED_LOST_S:
+        return False
+    return end.index < asking.index or end.get("outcome") is not Outcome.UNDELIVERED
+
+
+def claims_are_for_somebody(seed: Seed) -> Found:
+    """A claim is made for a call that waits, not for one whose caller is known to have gone."""
+    waiting: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], float] = {}
+    for event in seed.history.of("asking", "asked", "claimed"):
+        if event.kind == "claimed":
+            key = event["session"], event["owner"]
+            if not waiting.get(key) and event.at - last.get(key, 0.0) > NAMED_LOST_S:
+                yield f"job {event['job'][-6:]} was claimed for a call that had ended", event
+            continue
+        key = event["session"], event["node"]
+        waiting[key] = waiting.get(key, 0) + (1 if event.kind == "asking" else -1)
+        last[key] = event.at
 
 
 def run_timeouts_hold(seed: Seed) -> Found:
@@ -514,8 +559,14 @@ def no_idle_beside_work(seed: Seed) -> Found:
 def no_attempt_is_wasted(seed: Seed) -> Found:
     """Without faults every attempt ends by its worker's word, or by the run timeout of a handler that takes too long."""
     long = {event["job"] for event in seed.history.of("created") if event["type"] == "long"}
-    for event in seed.history.of("requeued", "finished", "buried"):
-        wasted = event["outcome"] in (Outcome.LEASE_LOST, Outcome.UNDELIVERED)
+    leaving: set[str] = set()
+    for event in seed.history.of("leaving", "requeued", "finished", "buried"):
+        if event.kind == "leaving":
+            # A claim that was on its way to it comes back.
+            leaving.add(event["session"])
+            continue
+        undelivered = event["outcome"] is Outcome.UNDELIVERED and event["session"] not in leaving
+        wasted = event["outcome"] is Outcome.LEASE_LOST or undelivered
         if wasted or (event["outcome"] is Outcome.TIMED_OUT and event["job"] not in long):
             yield f"job {event['job'][-6:]}: an attempt ended as {event['outcome'].name}", event
 
@@ -551,6 +602,7 @@ ALWAYS: tuple[Callable[[Seed], Found], ...] = (
     dead_sessions_stay_dead,
     holders_keep_their_leases,
     grants_are_committed,
+    batches_grow,
     answers_are_true,
     creations_are_kept,
     one_job_for_a_key,
@@ -564,6 +616,7 @@ UNDISTURBED: tuple[Callable[[Seed], Found], ...] = (living_sessions_live,)
 PROMPT: tuple[Callable[[Seed], Found], ...] = (
     lost_answers_are_found,
     repeated_calls_get_the_same,
+    claims_are_for_somebody,
     run_timeouts_hold,
     no_idle_beside_work,
 )

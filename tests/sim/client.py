@@ -92,9 +92,7 @@ class Client:
 
     def _wish(self) -> Wish:
         rng = self._rng
-        kind = rng.choices(
-            ("plain", "failing", "released", "bouncing", "long", "parent"), (39, 30, 7, 2, 12, 10)
-        )[0]
+        kind = rng.choices(("plain", "failing", "released", "bouncing", "long", "parent"), (39, 30, 7, 2, 12, 10))[0]
         # An owner that took a lease over may not hear the worker's inventory, where that beats to another coordinator:
         # then only the run timeout ends a lease that never arrived.
         run_s = LONG_RUN_S if self._lone_coordinator else 8.0

@@ -307,7 +307,11 @@ class Coordinator:
     ) -> BeatAnswer:
         if inventory is not None:
             self._history.note(
-                "inventory", session=session, leases=tuple(sorted(inventory.leases)), batches=dict(inventory.batches), node=node.id
+                "inventory",
+                session=session,
+                leases=tuple(sorted(inventory.leases)),
+                batches=dict(inventory.batches),
+                node=node.id,
             )
 
         async def work() -> BeatAnswer:

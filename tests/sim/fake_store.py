@@ -184,6 +184,7 @@ class Tables:
     coordinators: dict[CoordinatorId, tuple[str, int]] = field(default_factory=dict)
     """Address, and when the term ends."""
     shards: dict[ShardNo, ShardRow] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.shards = {ShardNo(number): ShardRow() for number in range(self.shard_count)}
         self.session_epochs = itertools.count(1)
@@ -324,9 +325,7 @@ class FakeJobReader(_Port):
                 if row.spec.tenant_id == tenant and (before is None or row.spec.id < before)
             ]
             found = sorted((job for job in jobs if _matches(job, where)), key=lambda job: job.id, reverse=True)
-            return [
-                replace(job, payload=Payload(b"", job.payload.content_type), result=None) for job in found[:limit]
-            ]
+            return [replace(job, payload=Payload(b"", job.payload.content_type), result=None) for job in found[:limit]]
 
         return await self._read("page", work)
 
@@ -446,7 +445,9 @@ class FakeLeases(_Port):
                     guard("claim: state", row.state in WAITING)
                     and guard("claim: due", row.due_us <= now_us)
                     and guard("claim: fence grows", row.fence < claim.fence)
-                    and guard("claim: start_by", not row.start_by_us or row.start_by_s is None or row.start_by_us > now_us)
+                    and guard(
+                        "claim: start_by", not row.start_by_us or row.start_by_s is None or row.start_by_us > now_us
+                    )
                     and guard("claim: owner", shard.owner == owner)
                     and guard("claim: epoch", shard.epoch == epoch_of(claim.fence))
                 ):
@@ -924,7 +925,9 @@ class FakeHistory(_Port):
         def work() -> int:
             db, since_us = self._db, self._db.now_us - round(older_than_s * 1e6)
             gone: list[Callable[[], object]] = []
-            windows = [(h.until_us, k) for k, h in db.holds.items() if h.until_us is not None and h.until_us < db.now_us]
+            windows = [
+                (h.until_us, k) for k, h in db.holds.items() if h.until_us is not None and h.until_us < db.now_us
+            ]
             ended = [k for k, h in db.holds.items() if h.until_us is None and (k[0], h.job) not in db.jobs]
             closed = [k for k, s in db.sessions.items() if s.closed_us is not None and s.closed_us < since_us]
             old = [(r.created_us, k) for k, r in db.requests.items() if r.created_us < since_us]
@@ -1030,4 +1033,3 @@ def _matches(job: Job, where: JobFilter) -> bool:
         and (where.state is None or job.state is where.state)
         and (not where.labels or where.labels.items() <= job.labels.items())
     )
-

@@ -14,12 +14,12 @@ LIVENESS_S = 60.0
 """By this long after the last fault. Twice a session's TTL, some retries and a run timeout are far less."""
 
 
-DECIDED = frozenset(
-    ("claim", "succeed", "requeue", "finish", "bury", "set_cancelling", "expire", "acquire", "effect", "outcome")
-)
-"""Acts that follow a decision: a pause before one of these lets the world move on in between."""
-
-DECIDED_MORE = 6.0
+DECIDED = {
+    **dict.fromkeys(("claim", "succeed", "requeue", "expire", "acquire", "effect", "outcome"), 6.0),
+    **dict.fromkeys(("finish", "bury", "set_cancelling"), 40.0),
+}
+"""Acts that follow a decision, and how much more often there is trouble just before them: the world moves on in
+between. Those that are rare get more of it."""
 
 
 class Kind(Enum):
@@ -103,7 +103,7 @@ class Plan:
             worker_crashes=rng.choice((0, 0, 1, 2)) if storm else 0,
             drains=rng.choice((0, 1, 2)) if kind in (Kind.CALM, Kind.STORM) else 0,
             worker_leaves=rng.choice((0, 1, 2)) if kind in (Kind.CALM, Kind.STORM) else 0,
-            moves=rng.choice((0, 3, 8)) if kind is not Kind.OUTAGE else 0,
+            moves=rng.choice((0, 4, 12)) if kind is not Kind.OUTAGE else 0,
             outages=1 if kind is Kind.OUTAGE else (rng.choice((0, 0, 1)) if storm else 0),
             outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,
             clock_steps=rng.choice((0, 0, 1, 3)) if storm else 0,
@@ -127,14 +127,14 @@ class Faults:
         self.on = False
         self.database_down = False
 
-    def fate(self, write: bool) -> Fate:
+    def fate(self, statement: str, write: bool) -> Fate:
         rng, plan = self._store, self._plan
         if not self.on:
             return Fate.DONE
         drawn = rng.random()
         if drawn < plan.store_refused:
             return Fate.REFUSED
-        if drawn < plan.store_refused + plan.store_unknown:
+        if drawn < plan.store_refused + plan.store_unknown * min(DECIDED.get(statement, 1.0), 3.0):
             return rng.choice((Fate.ANSWER_LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NEVER)) if write else Fate.NEVER
         return Fate.DONE
 
@@ -169,7 +169,7 @@ class Faults:
 
     def pause_s(self, before: str) -> float:
         """How long a process stops at this very place; mostly 0."""
-        chance = self._plan.pause * (DECIDED_MORE if before in DECIDED else 1.0)
+        chance = self._plan.pause * DECIDED.get(before, 1.0)
         if not self.on or chance == 0.0 or self._pauses.random() >= chance:
             return 0.0
         return self._pauses.uniform(0.5, self._plan.pause_max_s)

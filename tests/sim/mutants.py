@@ -5,15 +5,15 @@ nothing. The first two are mended; the third is written down here with its reaso
 reason may stop to be true: an equivalent mutant that is caught is a failure too.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
 from rota.clock import DatabaseClock
-from rota.coordinator import attendance, dispatcher, poller, reaper
+from rota.coordinator import attendance
 from rota.coordinator.attendance import Attendance
 from rota.coordinator.dispatcher import Dispatcher
 from rota.coordinator.inflight import InFlight
@@ -23,7 +23,9 @@ from rota.coordinator.node import Node
 from rota.coordinator.ownership import Ownership
 from rota.coordinator.poller import Poller
 from rota.coordinator.reaper import Reaper
-from rota.domain import transition
+from rota.domain import limits, transition
+from rota.domain.fairness import Entry
+from rota.domain.ids import JobId, TenantId
 from rota.domain.model import LiveJob, Outcome
 from rota.service import completions
 from rota.service.completions import Completions, LostLease
@@ -70,7 +72,7 @@ def hunt(mutant: Mutant, seeds: Sequence[int]) -> Verdict:
 
 
 def _store(name: str, *more: str, equivalent: str = "") -> Mutant:
-    return Mutant(name, frozenset((name, *more)), equivalent=equivalent)
+    return Mutant(" and ".join((name, *more)), frozenset((name, *more)), equivalent=equivalent)
 
 
 def _broken(name: str, target: Any, attribute: str, with_what: Any, equivalent: str = "") -> Mutant:
@@ -87,12 +89,17 @@ STORE = (
         equivalent="an epoch belongs to one owner, and each change of owner raises it, so the epoch's test covers it",
     ),
     _store("claim: epoch"),
+    _store("claim: owner", "claim: epoch"),
     _store("succeed: fence"),
     _store(
         "succeed: session",
         equivalent="a fence is granted to one session, so only a forged report differs here; the API's tests forge",
     ),
-    _store("succeed: state"),
+    _store(
+        "succeed: state",
+        equivalent="a job that waits has no session, so the session's test covers it",
+    ),
+    _store("succeed: state", "succeed: session"),
     _store("requeue: fence"),
     _store("requeue: state"),
     _store("finish: fence"),
@@ -130,33 +137,46 @@ async def _nothing_async(*_: object, **__: object) -> int:
     return 0
 
 
-def _forgets_older_batches(self: Member, poller: int, ack_batch: int) -> tuple[list[Delivery], list[Delivery]]:
+async def _empty_async(*_: object, **__: object) -> set[Any]:
+    return set()
+
+
+def _older_batches_live_on(self: Member, poller: int, ack_batch: int) -> tuple[list[Delivery], list[Delivery]]:
     arrived = [d for d in self.deliveries if d.poller == poller and (d.proven or d.batch == ack_batch)]
     self.deliveries = [d for d in self.deliveries if d not in arrived]
     return arrived, []
 
 
-def _never_undelivered(self: Member, now: float, delivery_ttl_s: float) -> list[Delivery]:
+def _never_late(self: Member, now: float, delivery_ttl_s: float) -> list[Delivery]:
     return []
 
 
-def _remembers_no_claim(node: Node) -> None:
-    class Forgetful(set[Any]):
-        def add(self, element: Any) -> None:
-            return None
-
-    node.memory.claiming = Forgetful()
+def _never_replayed(self: Member, poller: int, request_id: str, now: float) -> None:
+    return None
 
 
-def _loses_without_looking(leases: Sequence[LostLease]) -> list[LostLease]:
-    return [LostLease(x.tenant_id, x.job_id, x.fence, x.ending, gone=True) for x in leases]
+def _any_order(self: Member, inventory: Inventory) -> bool:
+    self.inventory_seq = 0
+    return _take_inventory(self, inventory)
 
 
-_lose = Completions.lose
+_take_inventory = Member.take_inventory
+
+
+class _Forgetful(set[Any]):
+    def add(self, element: Any) -> None:
+        return None
+
+
+def _forget_claims(node: Node) -> None:
+    node.memory.claiming = _Forgetful()
 
 
 async def _lose_of_the_living(self: Completions, leases: Sequence[LostLease]) -> int:
-    return await _lose(self, _loses_without_looking(leases))
+    return await _lose(self, [replace(lease, gone=True) for lease in leases])
+
+
+_lose = Completions.lose
 
 
 def _always_counts(job: LiveJob, outcome: Outcome) -> bool:
@@ -167,53 +187,107 @@ def _never_counts(job: LiveJob, outcome: Outcome) -> bool:
     return outcome not in (Outcome.RELEASED, Outcome.UNDELIVERED)
 
 
-def _hours_ahead(self: DatabaseClock) -> float:
-    return _database_now(self) + 2.0
+def _ahead(self: DatabaseClock) -> float:
+    return _database_now(self) + 3.0
 
 
 _database_now = DatabaseClock.now
 
 
-async def _starts_over_without_release(self: Ownership) -> None:
-    self._trusted_until = 0.0
-    await self._shards.release(self._coordinator)
-    await self.register()
-
-
-def _speaks_always(inventory: Inventory, flight: object) -> bool:
-    return True
-
-
-async def _knows_nothing(*_: object) -> set[Any]:
-    return set()
-
-
-async def _remembers_acquired(self: Ownership) -> None:
-    """As it was once: what `acquire` answers is all that is known."""
-    terms = await self._shards.acquire(self._coordinator, 256)
+async def _only_what_acquire_answers(self: Ownership) -> None:
+    terms = await self._shards.acquire(self._coordinator, limits.SHARD_COUNT)
     if terms:
         await self._on_acquired([term.shard for term in terms])
         self._memory.terms |= {term.shard: term for term in terms}
 
 
-def _takes_no_new_numbers(self: Member, batch: int) -> None:
-    return None
+async def _start_over_in_place(self: Ownership) -> None:
+    self._trusted_until = 0.0
+    await self._shards.release(self._coordinator)
+    await self.register()
+
+
+async def _as_if_late(self: Completions, jobs: Sequence[tuple[TenantId, JobId]]) -> int:
+    with patch.object(completions, "_is_late", lambda job, now: job.start_by is not None):
+        return await _expire(self, jobs)
+
+
+_expire = Completions.expire
+
+
+def _keeps_start_by(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
+    return _entry(job, due_at, job.start_by)
+
+
+_entry = completions._entry
+
+
+def _batches_without_keys(node: Node) -> None:
+    node.creations._key = lambda call: None
+
+
+async def _stay_owner(self: Ownership) -> None:
+    self._memory.forget_shards(frozenset(self._memory.terms))
 
 
 COORDINATOR = (
-    _broken("ack_batch: older ones are given back", Member, "acknowledge_batch", _forgets_older_batches),
-    _broken("batches grow across coordinators", Member, "_go_beyond", _takes_no_new_numbers),
-    _broken("delivery TTL", Member, "undelivered", _never_undelivered),
-    _broken("inventory: only of batches it speaks of", attendance, "_speaks_of", _speaks_always),
-    _broken("inventory: unknown leases are looked up", Attendance, "_really_held", _knows_nothing),
-    _broken("lose: needs a dead session", Completions, "lose", _lose_of_the_living),
-    _broken("amnesty", Sessions, "grant_amnesty", _nothing_async),
+    _broken("lost answer: older batches are given back", Member, "acknowledge_batch", _older_batches_live_on),
+    _broken("lost answer: delivery TTL", Member, "undelivered", _never_late),
+    _broken("lost answer: replay by request_id", Member, "replay", _never_replayed),
+    _broken("lost answer: the caller has gone", Dispatcher, "_abandon", _nothing),
+    _broken("inventory: batches it does not speak of", attendance, "_speaks_of", lambda *_: True),
+    _broken("inventory: what it lacks is given back", attendance, "_speaks_of", lambda *_: False),
+    _broken("inventory: unknown leases are looked up", Attendance, "_really_held", _empty_async),
+    _broken("inventory: overtaken ones are ignored", Member, "take_inventory", _any_order),
+    _broken("batches grow across coordinators", Member, "_go_beyond", _nothing),
+    Mutant(
+        "claiming: a job is claimed once at a time",
+        node=_forget_claims,
+        equivalent="a second claim comes back empty by the row's state, and is looked up again",
+    ),
+    _broken(
+        "lose: needs a dead session",
+        Completions,
+        "lose",
+        _lose_of_the_living,
+        equivalent="a closed session never lives again, so what was seen dead needs no second look",
+    ),
+    _broken("amnesty: after a gap", Sessions, "grant_amnesty", _nothing_async),
     _broken("amnesty: after a start alone", Reaper, "expect_survivors", _nothing),
-    _broken("amnesty: listen first", Reaper, "listen_first", _nothing),
-    _broken("uncounted: released and undelivered", transition, "_counts", _always_counts),
-    _broken("owned shards are read", Ownership, "_follow_rows", _remembers_acquired),
+    _broken("amnesty: listen before expiring", Reaper, "listen_first", _nothing),
+    _broken("attempts: released and undelivered do not count", transition, "_counts", _always_counts),
+    _broken("attempts: up to twenty", transition, "_counts", _never_counts),
+    _broken("run timeout", InFlight, "overrun", lambda *_: []),
+    _broken("start_by: late by the database's clock", Completions, "expire", _as_if_late),
+    _broken("start_by: not of a retry", completions, "_entry", _keeps_start_by),
+    _broken("poller: reads again behind the cursor", Poller, "_read_again", _nothing_async),
+    _broken("poller: adopts leases of owners before", Poller, "_follow", _nothing),
+    _broken("memory: hears of jobs that wait", Memory, "jobs_waiting", _nothing),
+    _broken("memory: timers ring", Memory, "_ring", _nothing),
+    _broken("ownership: what is owned is read", Ownership, "_follow_rows", _only_what_acquire_answers),
+    _broken("ownership: shards are handed over", Ownership, "leave", _stay_owner),
+    Mutant("creations: one of a request_id in a batch", node=_batches_without_keys),
+    _broken(
+        "ownership: trusts its term for a while only",
+        Ownership,
+        "trusted",
+        lambda self: True,
+        equivalent="each claim tests the epoch; the deadline only saves claims that would come back empty",
+    ),
+    _broken(
+        "ownership: forgets its shards when it starts over",
+        Ownership,
+        "_start_over",
+        _start_over_in_place,
+        equivalent="claims under the old epochs come back empty, and the rows read in the same step tell the new ones",
+    ),
+    _broken(
+        "clock: the estimate never runs ahead",
+        DatabaseClock,
+        "now",
+        _ahead,
+        equivalent="each claim tests the due time by the database's clock; what comes back empty is looked up again",
+    ),
 )
 
 ALL = STORE + COORDINATOR
-
-_ = (asyncio, dispatcher, poller, reaper, Dispatcher, InFlight, Memory, Poller, completions)

@@ -35,7 +35,7 @@ class Link:
 
     async def __call__(self, name: str, work: Callable[[], T], *, lane: str, write: bool) -> T:
         await pause_here(self._process, self._faults, self._history, name)
-        fate = self._faults.fate(write)
+        fate = self._faults.fate(name, write)
         answer: asyncio.Future[T] = self._loop.create_future()
         there_s = self._faults.store_latency_s()
         self._loop.call_later(there_s, self._arrive, name, work, write, fate, answer, context=self._loop.outside)
@@ -47,9 +47,7 @@ class Link:
         finally:
             await pause_here(self._process, self._faults, self._history, f"the answer to {name}")
 
-    def _arrive(
-        self, name: str, work: Callable[[], T], write: bool, fate: Fate, answer: "asyncio.Future[T]"
-    ) -> None:
+    def _arrive(self, name: str, work: Callable[[], T], write: bool, fate: Fate, answer: "asyncio.Future[T]") -> None:
         if self._faults.database_down:
             fate = Fate.NEVER if write and fate is Fate.DONE else Fate.REFUSED
         if fate is Fate.REFUSED:

@@ -67,6 +67,7 @@ class Life:
     acknowledge: dict[int, None] = field(default_factory=dict)
     outbox: list[Report] = field(default_factory=list)
     renewed_at: float = 0.0
+    beats: int = 0
     prove_at: float | None = None
     inventory_wanted: bool = True
     draining: bool = False
@@ -308,7 +309,8 @@ class Worker:
     async def _beat(self, life: Life) -> None:
         full = life.inventory_wanted or life.prove_at is not None or self._rng.random() < 0.2
         life.inventory_wanted, life.prove_at = False, None
-        inventory = Inventory(frozenset(life.held), dict(life.batches)) if full else None
+        life.beats += 1
+        inventory = Inventory(frozenset(life.held), dict(life.batches), life.beats) if full else None
         acknowledged = tuple(life.acknowledge)
         life.acknowledge.clear()
         sent_at = self._loop.time()
@@ -380,10 +382,12 @@ class Worker:
             run_s = 0.02
         await asyncio.sleep(run_s / 2)
         if kind == "bouncing" or (kind == "released" and rng.random() < 0.5):
-            self._report(life, held, Outcome.RELEASED, retry_after_s=0.0 if kind == "bouncing" else rng.choice((0.0, 0.5)))
+            self._report(
+                life, held, Outcome.RELEASED, retry_after_s=0.0 if kind == "bouncing" else rng.choice((0.0, 0.5))
+            )
             return
         if kind == "failing" and rng.random() < 0.3:
-            self._fail(life, held, retryable=rng.random() < 0.9)
+            self._fail(life, held, retryable=rng.random() < 0.75)
             return
         verdict = None
         if held.cancel and not self.stubborn and rng.random() < 0.7:

@@ -257,8 +257,8 @@ class World:
         """The database, every coordinator's process, or every coordinator's machine is away."""
         most_s = self.plan.outage_max_s
         await asyncio.sleep(self.rng.uniform(3.0, faults_module.CHAOS_S - most_s - 1.0))
-        seconds = self.rng.uniform(most_s / 4, most_s)
-        what = self.rng.choice(("database", "paused", "killed"))
+        seconds = self.rng.uniform(most_s / 3, most_s)
+        what = self.rng.choice(("database", "paused", "killed", "killed"))
         self.history.note("outage", what=what, seconds=seconds)
         if what == "database":
             self.faults.database_down = True
@@ -292,4 +292,3 @@ def _describe(method: str, request: dict[str, Any], result: Any) -> dict[str, An
         "node": result.node,
         "leases": tuple((grant.job_id, grant.fence) for grant in result.grants),
     }
-

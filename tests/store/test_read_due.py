@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rota.domain import limits
 from rota.domain.fairness import FIRST, LaneKey, Position
 from rota.domain.ids import ShardNo, TenantId
 from rota.domain.model import JobSpec, JobState, Payload, SessionState, Timeouts
@@ -53,7 +54,7 @@ async def test_a_row_says_what_memory_needs(world: World) -> None:
     live = await world.live(spec.id)
     entry = row.entry
     assert (entry.tenant_id, entry.id, entry.shard) == (world.tenant, spec.id, SHARD)
-    assert (entry.queue, entry.type, entry.priority, entry.size) == ("q", "t", 8, 5)
+    assert (entry.queue, entry.type, entry.priority, entry.size) == ("q", "t", 8, limits.LEASE_OVERHEAD_BYTES + 5)
     assert (entry.due_us, entry.start_by) == (codec.micros(live.due_at), live.start_by)
     assert (row.state, row.fence, row.session_id, row.session_alive) == (JobState.SCHEDULED, 0, None, False)
     assert (row.leased_for_s, row.run_timeout_s) == (None, 12.5)
@@ -62,7 +63,7 @@ async def test_a_row_says_what_memory_needs(world: World) -> None:
 async def test_the_size_counts_the_headers_too(world: World) -> None:
     await put(world, 1, payload=Payload(b"12345"), headers={"key": "value"})
     (row,) = await read(world, SHARD)
-    assert row.entry.size >= 5 + len("keyvalue")
+    assert row.entry.size >= limits.LEASE_OVERHEAD_BYTES + 5 + len("keyvalue")
 
 
 async def test_leased_rows_say_since_when_and_whether_anybody_lives(world: World) -> None:

@@ -58,6 +58,14 @@ _tenants = itertools.count(1_000)
 _numbers = itertools.count(1)
 
 
+_TAKE_ALL = """
+WITH me AS (
+    INSERT INTO coordinators (id, address, version, expires_at)
+    VALUES (%(id)s::uuid, %(address)s, '0', now() + interval '1 hour') RETURNING id
+)
+UPDATE shards s SET owner = me.id, epoch = s.epoch + 1 FROM me RETURNING s.shard, s.epoch
+"""
+
 _BLOCKED = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
 """
@@ -109,10 +117,9 @@ class World:
         self._counters = itertools.count(1)
 
     async def __aenter__(self) -> Self:
-        await self.sql("UPDATE shards SET owner = NULL WHERE owner IS NOT NULL")
-        await self.shards.register(self.owner, f"test/{self.owner}", "0", 3_600.0)
-        terms = await self.shards.acquire(self.owner, limits.SHARD_COUNT)
-        self.epochs = {term.shard: term.epoch for term in terms}
+        rows = await self.sql(_TAKE_ALL, id=self.owner, address=f"test/{self.owner}")
+        self.epochs = {ShardNo(shard): epoch for shard, epoch in rows}
+        assert len(self.epochs) == limits.SHARD_COUNT
         return self
 
     async def __aexit__(self, *_: object) -> None:

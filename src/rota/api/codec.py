@@ -381,10 +381,11 @@ def directive_message(directive: Directive) -> worker_pb2.Directive:
     )
 
 
-def inventory(message: worker_pb2.Inventory) -> Inventory:
+def inventory(message: worker_pb2.Inventory, seq: int = 0) -> Inventory:
     return Inventory(
         frozenset((job_id("inventory.leases.job", lease.job), Fence(lease.fence)) for lease in message.leases),
         dict(message.batches),
+        seq,
     )
 
 

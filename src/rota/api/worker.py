@@ -223,7 +223,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         return await self._node.attendance.member(identity, codec.session_id(name))
 
     async def _beat(self, member: Member, beat: worker_pb2.Beat) -> BeatAnswer:
-        held = codec.inventory(beat.inventory) if beat.HasField("inventory") else None
+        held = codec.inventory(beat.inventory, beat.seq) if beat.HasField("inventory") else None
         free_slots = min(max(beat.free_slots, 0), limits.SLOTS_MAX)
         return await self._node.attendance.beat(member, held, free_slots, beat.acked_directives)
 

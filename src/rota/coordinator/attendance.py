@@ -131,7 +131,8 @@ class Attendance:
         return [states.get(beat.session_id) or session_gone(beat.session_id) for beat in beats]
 
     async def _compare(self, member: Member, inventory: Inventory) -> tuple[tuple[JobId, Fence], ...]:
-        member.take_inventory(inventory)
+        if not member.take_inventory(inventory):
+            return ()
         flights = {(f.job_id, f.fence): f for f in self._memory.in_flight.of(member.id)}
         for key in inventory.leases & flights.keys():
             flights[key].proven = True

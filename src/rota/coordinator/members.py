@@ -43,10 +43,12 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a worker says it holds: leases, and for each poller the last batch received."""
+    """What a worker says it holds: leases, and for each poller the last batch received. `seq` is its beat's, 0 where
+    it came without one."""
 
     leases: frozenset[tuple[JobId, Fence]]
     batches: Mapping[int, int]
+    seq: int = 0
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Member:
     last_poll_at: float = 0.0
     last_beat_at: float = 0.0
     free_slots: int = 0
+    inventory_seq: int = 0
 
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -123,14 +126,19 @@ class Member:
         arrived = [d for d in own if d.proven or d.batch == ack_batch]
         return arrived, [d for d in own if not d.proven and d.batch != ack_batch]
 
-    def take_inventory(self, inventory: Inventory) -> None:
-        """Marks as proven what the worker has received by its own word. It is what RESYNC asks for."""
+    def take_inventory(self, inventory: Inventory) -> bool:
+        """Marks as proven what the worker has received by its own word. It is what RESYNC asks for. False: a newer
+        one has overtaken it, so that it says nothing."""
+        if 0 < inventory.seq < self.inventory_seq:
+            return False
+        self.inventory_seq = max(self.inventory_seq, inventory.seq)
         self.directives = {id: d for id, d in self.directives.items() if d.kind is not DirectiveKind.RESYNC}
         for delivery in self.deliveries:
             if inventory.batches.get(delivery.poller, 0) >= delivery.batch:
                 delivery.proven = True
         for batch in inventory.batches.values():
             self._go_beyond(batch)
+        return True
 
     def _go_beyond(self, batch: int) -> None:
         """Keeps batches growing for a worker that comes back from a coordinator with higher numbers: an inventory

@@ -11,9 +11,9 @@ from rota.clock import Clock, DatabaseClock
 from rota.coordinator.inflight import ADOPTED, Flight
 from rota.coordinator.loop import Loop
 from rota.coordinator.memory import Memory
-from rota.domain import ids, limits
+from rota.domain import limits
 from rota.domain.fairness import FIRST, Entry, LaneKey, Position
-from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo
+from rota.domain.ids import CoordinatorId, SessionId, ShardNo
 from rota.domain.model import DirectiveKind, JobState, Outcome
 from rota.domain.transition import Ending
 from rota.service.completions import LostLease
@@ -23,8 +23,6 @@ TICK_S = 1.0
 RESCAN_S = 2.0
 PAGE_ROWS = 4_096
 """Rows of one read over all shards."""
-STRANGERS_MAX = 10_000
-"""Leases granted here and not in flight that are remembered until the rows are read again."""
 WATERMARK_EVERY_S = 60.0
 WATERMARK_LAG_US = 60_000_000
 """No watermark is younger than this, since a transaction that began before may still insert behind it."""
@@ -57,7 +55,6 @@ class Poller(Loop):
         self._rescan: dict[ShardNo, Position] = {}
         self._watermarks: dict[ShardNo, int] = {}
         self._stored_watermarks: dict[ShardNo, int] = {}
-        self._strangers: dict[JobId, Fence] = {}
         self._rescan_at = 0.0
         self._watermarks_at = 0.0
         memory.on_rewind = self.rewind
@@ -191,20 +188,10 @@ class Poller(Loop):
         """A lease of a living session: one that another coordinator granted, or cancelled."""
         flight = self._memory.in_flight.get(row.entry.id)
         if flight is None:
-            if self._granted_here(row) and self._strangers.pop(row.entry.id, None) != row.fence:
-                # Most likely it ended after the row was read; the next look at the rows tells.
-                self._strangers[row.entry.id] = row.fence
-                if len(self._strangers) > STRANGERS_MAX:
-                    del self._strangers[next(iter(self._strangers))]
-                return
             self._adopt(row, session)
         known = flight is not None and (flight.fence != row.fence or flight.cancelling)
         if row.state is JobState.CANCELLING and not known:
             self._memory.cancel_requested(session, row.entry.id, row.fence, "")
-
-    def _granted_here(self, row: DueRow) -> bool:
-        term = self._memory.terms.get(row.entry.shard)
-        return term is not None and ids.epoch_of(row.fence) == term.epoch
 
     def _adopt(self, row: DueRow, session: SessionId) -> None:
         left_s = row.run_timeout_s - (row.leased_for_s or 0.0)
