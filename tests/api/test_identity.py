@@ -1,7 +1,9 @@
 """Who may call what: credentials, roles and tenants, each decided before anything is said of what exists."""
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -57,8 +59,10 @@ async def call(caller: Caller, method: MethodDescriptor, key: str | None = None)
         pending = begin(request, metadata=metadata, timeout=10)
     else:
         pending = begin(metadata=metadata, timeout=10)
-        await pending.write(request)
-        await pending.done_writing()
+        # A refusal may come before the request has left.
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await pending.write(request)
+            await pending.done_writing()
     code = await pending.code()
     if code is grpc.StatusCode.OK:
         return Refusal(code, "")

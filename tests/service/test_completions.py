@@ -50,11 +50,6 @@ class Refused:
 DUPLICATE = True
 
 
-def forgotten(*row: object) -> object:
-    """A row of a job that ended while it waited: what is stored of its last attempt should count, not how it ended."""
-    return pytest.param(*row, marks=pytest.mark.xfail(strict=True, reason="every such outcome is told CANCELLED"))
-
-
 def seen(answer: Settlement | RotaError) -> Accepted | Refused:
     if isinstance(answer, Settlement):
         return Accepted(answer.state, answer.duplicate)
@@ -188,12 +183,12 @@ def then_expired(story: Story) -> Story:
         (cut_off, S, stale("CANCELLED")),
         (cut_off, F, stale("CANCELLED")),
         (cut_off, C, Accepted(JobState.CANCELLED, DUPLICATE)),
-        forgotten(then_cancelled(failed), S, conflict("FAILED")),
-        forgotten(then_cancelled(failed), F, Accepted(JobState.CANCELLED, DUPLICATE)),
-        forgotten(then_cancelled(lost), S, stale("EXPIRED")),
-        forgotten(then_cancelled(released), R, Accepted(JobState.CANCELLED, DUPLICATE)),
-        forgotten(then_expired(released), R, Accepted(JobState.EXPIRED, DUPLICATE)),
-        forgotten(then_expired(undelivered), S, stale("EXPIRED")),
+        (then_cancelled(failed), S, conflict("FAILED")),
+        (then_cancelled(failed), F, Accepted(JobState.CANCELLED, DUPLICATE)),
+        (then_cancelled(lost), S, stale("EXPIRED")),
+        (then_cancelled(released), R, Accepted(JobState.CANCELLED, DUPLICATE)),
+        (then_expired(released), R, Accepted(JobState.EXPIRED, DUPLICATE)),
+        (then_expired(undelivered), S, stale("EXPIRED")),
     ],
 )
 async def test_what_an_outcome_is_told(
@@ -266,7 +261,6 @@ async def test_a_forged_fence_of_a_finished_job(world: World, completions: Compl
     assert await settle(completions, world.result(held, fence=Fence(held.fence + 1))) == stale("COMPLETED")
 
 
-@pytest.mark.xfail(strict=True, reason="live() is keyed by job alone: the tenant in the same batch answers for both")
 async def test_another_tenant_in_the_same_batch_learns_nothing(world: World, completions: Completions) -> None:
     held = await world.lease()
     mine = world.result(held, F, failure=Failure("E"), fence=Fence(held.fence - 1))
@@ -421,7 +415,6 @@ async def test_a_lost_lease_that_was_completed_meanwhile_changes_nothing(
     assert (await world.live(moved.id)).fence == new.fence
 
 
-@pytest.mark.xfail(strict=True, reason="what the reaper finds already ended is counted like a worker's stale outcome")
 async def test_only_workers_outcomes_count_as_refused(world: World, completions: Completions, metrics: Metrics) -> None:
     held = await world.lease()
     await world.succeed(held)

@@ -55,7 +55,8 @@ class Client:
     async def _one(self, number: int, at_s: float) -> None:
         rng = self._rng
         wish = self._wish()
-        cancel_after_s = rng.uniform(0.0, rng.choice((0.6, 5.0))) if rng.random() < 0.25 else None
+        cancelled = rng.random() < (0.7 if self._race else 0.25)
+        cancel_after_s = rng.uniform(0.0, rng.choice((0.6, 5.0))) if cancelled else None
         mode = rng.choice(list(CancelMode))
         await asyncio.sleep(at_s)
         request_id = f"request-{number}"

@@ -28,6 +28,7 @@ class Kind(Enum):
     CALM = "no faults: coordinators are redeployed, workers move and leave in order"
     LOSSY = "messages are lost, late and doubled; everybody lives"
     OUTAGE = "the database, or every coordinator, is away for a while; nobody dies of it"
+    RACE = "cancels, reports and timeouts of the same jobs meet, through two coordinators, over a store that stalls"
     STORM = "everything at once"
 
 
@@ -76,24 +77,24 @@ class Plan:
 
     @classmethod
     def draw(cls, rng: random.Random) -> "Plan":
-        kind = rng.choices(list(Kind), (12, 16, 12, 60))[0]
-        storm = kind is Kind.STORM
+        kind = rng.choices(list(Kind), (10, 15, 10, 20, 45))[0]
+        storm, race = kind is Kind.STORM, kind is Kind.RACE
 
         def some(most: float, share: float = 0.7) -> float:
             """A rate; none at all in some storms, so that each fault is also seen alone."""
             return rng.uniform(0.0, most) if rng.random() < share else 0.0
 
-        lossy = storm or kind is Kind.LOSSY
+        lossy = storm or race or kind is Kind.LOSSY
         return cls(
             kind=kind,
-            coordinators=rng.choice((1, 2, 2)),
+            coordinators=2 if race else rng.choice((1, 2, 2)),
             workers=rng.randint(2, 4),
             stubborn=1.0 if kind is Kind.OUTAGE else some(0.6),
             jobs=rng.randint(14, 30),
             store_slow=some(0.15) if storm else 0.0,
-            store_stall=some(0.01) if storm else 0.0,
+            store_stall=rng.uniform(0.005, 0.03) if race else (some(0.01) if storm else 0.0),
             store_refused=some(0.04) if storm else 0.0,
-            store_unknown=some(0.04) if storm else 0.0,
+            store_unknown=some(0.04) if storm or race else 0.0,
             message_lost=some(0.15, 0.9) if lossy else 0.0,
             message_slow=some(0.15) if lossy else 0.0,
             message_doubled=some(0.1) if lossy else 0.0,
@@ -138,11 +139,11 @@ class Faults:
             return rng.choice((Fate.ANSWER_LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NEVER)) if write else Fate.NEVER
         return Fate.DONE
 
-    def store_latency_s(self) -> float:
-        """One way, and what the statement takes."""
+    def store_latency_s(self, statement: str = "") -> float:
+        """One way, and what the statement waits for: a lock, a slow disk."""
         rng = self._store
-        if self.on and rng.random() < self._plan.store_stall:
-            return rng.uniform(1.0, 5.0)
+        if self.on and rng.random() < self._plan.store_stall * DECIDED.get(statement, 1.0):
+            return rng.uniform(0.1, rng.choice((1.0, 5.0)))
         if self.on and rng.random() < self._plan.store_slow:
             return rng.uniform(0.02, 0.3)
         return rng.uniform(0.0005, 0.004)
@@ -169,7 +170,7 @@ class Faults:
 
     def pause_s(self, before: str) -> float:
         """How long a process stops at this very place; mostly 0."""
-        chance = self._plan.pause * DECIDED.get(before, 1.0)
+        chance = self._plan.pause * min(DECIDED.get(before, 1.0), 6.0)
         if not self.on or chance == 0.0 or self._pauses.random() >= chance:
             return 0.0
         return self._pauses.uniform(0.5, self._plan.pause_max_s)

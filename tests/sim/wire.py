@@ -37,7 +37,7 @@ class Link:
         await pause_here(self._process, self._faults, self._history, name)
         fate = self._faults.fate(name, write)
         answer: asyncio.Future[T] = self._loop.create_future()
-        there_s = self._faults.store_latency_s()
+        there_s = self._faults.store_latency_s(name)
         self._loop.call_later(there_s, self._arrive, name, work, write, fate, answer, context=self._loop.outside)
         deadline_s = IMPATIENT_LANES.get(lane)
         if deadline_s is not None and there_s > deadline_s / 2:

@@ -63,6 +63,15 @@ async def test_any_end_frees_the_key(world: World, end: str) -> None:
     assert await ask(world, second) == [second.id]
 
 
+async def test_another_tenants_job_does_not_hold_a_key(world: World) -> None:
+    """Not even one with the very id of the job that did."""
+    first, second = keyed(world), keyed(world)
+    await ask(world, first)
+    await world.create(world.spec(id=first.id, tenant_id=TenantId(world.tenant + 500_000)))
+    await world.cancel(first)
+    assert await ask(world, second) == [second.id]
+
+
 @pytest.mark.parametrize(
     ("scope", "other", "same_key"),
     [

@@ -151,6 +151,7 @@ async def test_pages_run_through_each_row_once_in_order(world: World, dues: list
         after = FIRST
         while rows := await read(world, shard, after=after, page=page):
             assert len(rows) <= page
+            assert rows[0].entry.position > after
             found += rows
             after = rows[-1].entry.position
         assert ids(found) == [s.id for _, s in sorted(specs, key=lambda x: (x[0], x[1].id)) if s.shard == shard]

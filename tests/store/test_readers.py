@@ -46,6 +46,7 @@ async def listed(world: World, where: JobFilter = ANY, size: int = 100) -> list[
     before: JobId | None = None
     while page := await world.reader.page(world.tenant, where, before, size):
         assert len(page) <= size
+        assert before is None or page[0].id < before
         found += page
         before = page[-1].id
     return [job.id for job in found]

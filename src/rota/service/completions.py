@@ -205,7 +205,7 @@ class Completions:
         for item in items:
             key = (item.job_id, item.fence)
             answer = answers[key] = _explanation(item, known.get(key))
-            if isinstance(answer, RotaError):
+            if isinstance(answer, RotaError) and item.result is not None:
                 self._metrics.add("rota.fences.refused", 1, answer.metadata.get("cause", answer.reason).lower())
         return answers
 
@@ -260,7 +260,11 @@ def _item(result: Result) -> _Item:
 
 
 def _holds(job: LiveJob, item: _Item) -> bool:
-    return job.fence == item.fence and job.state in (JobState.LEASED, JobState.CANCELLING)
+    # The tenant too: jobs are looked up for many callers at once.
+    return (job.tenant_id, job.fence) == (item.tenant_id, item.fence) and job.state in (
+        JobState.LEASED,
+        JobState.CANCELLING,
+    )
 
 
 def _decided(job: LiveJob, item: _Item, now: datetime, clock: Clock) -> Decided:
@@ -288,18 +292,12 @@ def _entry(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
 
 def _explanation(item: _Item, known: Ended | None) -> Settlement | RotaError:
     """Why an outcome was not taken: a repetition of what is stored, or stale, or in conflict with it."""
-    sent = item.ending.outcome
     if known is None:
         return stale_fence(item.job_id, item.fence, None, "UNKNOWN_JOB")
-    if known.finished_fence == item.fence and known.finished_state is not None:
-        stored = known.finished_outcome
-        if stored is sent:
-            return Settlement(known.finished_state, duplicate=True)
-        if stored is None or known.finished_state is JobState.CANCELLED:
-            return stale_fence(item.job_id, item.fence, known.finished_fence, "CANCELLED")
-        return outcome_conflict(item.job_id, item.fence, stored.name)
-    if known.attempt_outcome is not None:
-        return _ended_attempt(item, known, known.attempt_outcome)
+    # Only a success has no row of its own among the attempts: it is in the job's record.
+    stored = known.attempt_outcome or (known.finished_outcome if known.finished_fence == item.fence else None)
+    if stored is not None:
+        return _ended_attempt(item, known, stored)
     if known.live_fence is not None:
         return stale_fence(item.job_id, item.fence, known.live_fence, "REASSIGNED")
     current = known.finished_fence if known.finished_fence is not None else known.dead_fence
@@ -314,8 +312,8 @@ def _ended_attempt(item: _Item, known: Ended, stored: Outcome) -> Settlement | R
     if stored in (Outcome.LEASE_LOST, Outcome.TIMED_OUT, Outcome.UNDELIVERED):
         reassigned = current is not None and current != item.fence
         return stale_fence(item.job_id, item.fence, current, "REASSIGNED" if reassigned else "EXPIRED")
-    if stored is Outcome.RELEASED:
-        return stale_fence(item.job_id, item.fence, current, "RELEASED")
+    if stored in (Outcome.RELEASED, Outcome.CANCELLED):
+        return stale_fence(item.job_id, item.fence, current, stored.name)
     return outcome_conflict(item.job_id, item.fence, stored.name)
 
 

@@ -10,13 +10,14 @@ from collections import OrderedDict
 from rota.clock import Clock
 from rota.domain.errors import InvalidArgument, PermissionDenied, Unauthenticated
 from rota.domain.model import ApiKey, Identity, Role, Tenant
-from rota.domain.text import QUEUE
+from rota.domain.text import QUEUE, Problems
 from rota.store.port import IdentityStore
 
 PREFIX = "rota"
 CACHE_LIFE_S = 10.0
 """A revoked or expired key is refused everywhere within this time."""
 CACHE_MAX = 10_000
+LABEL_BYTES_MAX = 200
 
 _REMEDY = "send the metadata `authorization: Bearer <key>` with a key from: rota key create"
 
@@ -51,8 +52,9 @@ class Keys:
             raise InvalidArgument.field("tenant", f"must be 1 to 64 letters, digits or ._-, found {tenant[:80]!r}")
         if not roles:
             raise InvalidArgument.field("roles", f"must name at least one of {', '.join(Role)}")
-        if len(label) > 200 or "\0" in label:
-            raise InvalidArgument.field("label", "must be at most 200 characters without NUL")
+        problems = Problems()
+        problems.text("label", label, LABEL_BYTES_MAX)
+        problems.raise_any()
         if ttl_s is not None and ttl_s <= 0:
             raise InvalidArgument.field("expires", f"must be in the future, found {ttl_s:g} s from now")
         key_id = secrets.token_hex(6)
