@@ -25,7 +25,9 @@ def run(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["job", "--help"], ["serve", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["job", "--help"], ["serve", "--help"], ["schedule", "preview", "--help"], ["--version"]]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"import sys\nfrom rota.cli.main import main\nprint(main({arguments!r}))\nprint('\\0', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -37,7 +39,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_help_lists_every_command_and_the_exit_codes() -> None:
     done = run("--help", COLUMNS="100")
     assert done.returncode == 0
-    for command in ("dev", "serve", "migrate", "doctor", "key", "job", "worker"):
+    for command in ("dev", "serve", "migrate", "doctor", "key", "job", "schedule", "worker"):
         assert f"\n  {command} " in done.stdout
     assert "Exit codes: 0 done; 1 refused" in " ".join(done.stdout.split())
     assert "--install-completion" in done.stdout
@@ -45,7 +47,7 @@ def test_help_lists_every_command_and_the_exit_codes() -> None:
 
 @pytest.mark.parametrize(
     "command", ["dev", "serve", "migrate", "doctor", "key create", "key list", "key revoke", "worker list"]
-    + [f"job {name}" for name in ("create", "get", "list", "cancel", "attempts", "watch")],
+    + ["schedule preview"] + [f"job {name}" for name in ("create", "get", "list", "cancel", "attempts", "watch")],
 )  # fmt: skip
 def test_each_command_explains_itself(command: str, rota: Any) -> None:
     ran = rota(*command.split(), "--help")

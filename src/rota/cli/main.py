@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import job, key, worker
+from rota.cli import job, key, schedule, worker
 from rota.cli.context import Globals
 from rota.cli.dev import dev
 from rota.cli.doctor import doctor
@@ -36,6 +36,7 @@ app.command()(migrate)
 app.command()(doctor)
 app.add_typer(key.app)
 app.add_typer(job.app)
+app.add_typer(schedule.app)
 app.add_typer(worker.app)
 
 

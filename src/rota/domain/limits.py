@@ -58,6 +58,38 @@ START_BY_MAX_S: Final = 366 * DAY_S
 TOTAL_TIMEOUT_MAX_S: Final = 366 * DAY_S
 DEDUPE_WINDOW_MAX_S: Final = 30 * DAY_S
 
+CRON_CHARS_MAX: Final = 256
+RRULE_BYTES_MAX: Final = 8 * 1024
+RRULE_COUNT_MAX: Final = 5_000
+"""Instances that COUNT may name: they are counted from DTSTART, once."""
+
+RRULE_DATES_MAX: Final = 500
+"""Of RDATE and of EXDATE each."""
+
+TIME_ZONE_CHARS_MAX: Final = 64
+INTERVAL_MIN_S: Final = 1
+INTERVAL_MAX_S: Final = 3_660 * 86_400
+JITTER_MAX_S: Final = DAY_S
+EXCLUDED_DATES_MAX: Final = 366
+CALENDARS_MAX: Final = 8
+"""Calendars that one schedule names."""
+
+CALENDAR_DATES_MAX: Final = 5_000
+DST_CORRECTION_S: Final = 3 * 3_600
+"""A change of the clocks by this much or more is a correction of the zone: nothing is replayed."""
+
+RULE_STEPS_MAX: Final = 5_000
+"""Steps of one search for a next time, a few microseconds each: what is not found in them is given up."""
+
+RULE_SEARCH_YEARS: Final = 100
+"""How far ahead a next time is looked for. The rarest date that cron can name comes every 40 years at least."""
+
+PREVIEW_COUNT_MAX: Final = 1_000
+PREVIEW_COUNT_DEFAULT: Final = 10
+PREVIEW_LINES_MAX: Final = 2_000
+PREVIEW_STEPS_MAX: Final = 50_000
+"""Steps of all searches of one preview."""
+
 CREATE_BATCH_MAX: Final = 1_000
 COMPLETE_BATCH_MAX: Final = 500
 LEASE_BATCH_MAX: Final = 1_000

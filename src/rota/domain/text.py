@@ -76,6 +76,21 @@ class Problems:
             )
 
 
+def refusal(
+    field: str, found: str, expected: str, remedy: str, *, part: str = "", reason: str | None = None
+) -> InvalidArgument:
+    """The refusal of one text, or of a `part` of it: what was expected, what was found, and what to do."""
+    where = f"{part}: " if part else ""
+    return InvalidArgument.field(field, f"{where}expected {expected}, found {shown(found)}; {remedy}", reason=reason)
+
+
+def shown(value: str, limit: int = 60) -> str:
+    """A text of others quoted for a message: control characters and lone surrogates spelt out, the rest cut."""
+    if len(value) <= limit:
+        return repr(value)
+    return f"{value[:limit]!r}… ({len(value)} characters)"
+
+
 def clean(value: str, limit: int) -> str:
     """A worker's text made storable: no NUL, no lone surrogates, at most `limit` bytes, cut between characters.
 
