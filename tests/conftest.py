@@ -56,7 +56,7 @@ def coordinator(database: str, tmp_path: Path) -> Iterator[CoordinatorProcess]:
 def _fresh(server: EmbeddedPostgres, template: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}")  # type: ignore[arg-type]
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")  # type: ignore[arg-type]
     yield _database(server.url, name)
     with psycopg.connect(server.url, autocommit=True) as conn:
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
