@@ -135,7 +135,7 @@ def nothing_early(seed: Seed) -> Found:
 
 def expired_in_time(seed: Seed) -> Found:
     """EXPIRED says: start_by has passed, and no attempt had counted."""
-    latest = list(itertools.accumulate((event.db_us for event in seed.history.events), max))
+    latest = _latest_us(seed)
     for job, events in seed.history.by_job():
         start_by_us, counted = None, 0
         for event in events:
@@ -235,9 +235,12 @@ def holders_keep_their_leases(seed: Seed) -> Found:
             closed.add(event["session"])
         elif event.kind == "killed":
             killed.add(event.get("session"))
-        elif event.get("outcome") is Outcome.LEASE_LOST and event["session"] not in closed | killed:
-            if (event["job"], event["fence"]) in holding:
-                yield f"job {event['job'][-6:]}: the lease of a living holder was called lost", event
+        elif (
+            event.get("outcome") is Outcome.LEASE_LOST
+            and event["session"] not in closed | killed
+            and (event["job"], event["fence"]) in holding
+        ):
+            yield f"job {event['job'][-6:]}: the lease of a living holder was called lost", event
 
 
 def grants_are_committed(seed: Seed) -> Found:
@@ -315,6 +318,8 @@ def one_job_for_a_key(seed: Seed) -> Found:
     """While a dedupe key is held no second job is made for it."""
     holds: dict[str, tuple[str, int | None]] = {}
     over: set[str] = set()
+    # A window that has ended once may be forgotten, whatever the clock says after a step.
+    latest = _latest_us(seed)
     for event in seed.history.of("created", *ENDINGS):
         if event.kind in ("succeeded", "finished", "buried"):
             over.add(event["job"])
@@ -323,7 +328,7 @@ def one_job_for_a_key(seed: Seed) -> Found:
         holder = holds.get(event["dedupe"])
         if holder is not None:
             job, until_us = holder
-            if (job not in over) if until_us is None else (event.db_us < until_us):
+            if (job not in over) if until_us is None else (latest[event.index] < until_us):
                 yield f"two jobs hold the key {event['dedupe']}", event
         window_s = event["window_s"]
         until_us = None if window_s is None else event.db_us + round(window_s * 1e6)
@@ -557,16 +562,16 @@ def no_idle_beside_work(seed: Seed) -> Found:
 
 
 def no_attempt_is_wasted(seed: Seed) -> Found:
-    """Without faults every attempt ends by its worker's word, or by the run timeout of a handler that takes too long."""
+    """Without faults every attempt ends by its worker's word, or by the run timeout of a handler that is too slow."""
     long = {event["job"] for event in seed.history.of("created") if event["type"] == "long"}
     leaving: set[str] = set()
     for event in seed.history.of("leaving", "requeued", "finished", "buried"):
         if event.kind == "leaving":
-            # A claim that was on its way to it comes back.
+            # A claim that is on its way to it then, or made by a coordinator that does not know yet, is in vain.
             leaving.add(event["session"])
             continue
-        undelivered = event["outcome"] is Outcome.UNDELIVERED and event["session"] not in leaving
-        wasted = event["outcome"] is Outcome.LEASE_LOST or undelivered
+        lost = event["outcome"] in (Outcome.LEASE_LOST, Outcome.UNDELIVERED)
+        wasted = lost and event["session"] not in leaving
         if wasted or (event["outcome"] is Outcome.TIMED_OUT and event["job"] not in long):
             yield f"job {event['job'][-6:]}: an attempt ended as {event['outcome'].name}", event
 
@@ -621,6 +626,11 @@ PROMPT: tuple[Callable[[Seed], Found], ...] = (
     no_idle_beside_work,
 )
 PERFECT: tuple[Callable[[Seed], Found], ...] = (no_attempt_is_wasted, no_outcome_is_refused, drains_hand_over)
+
+
+def _latest_us(seed: Seed) -> list[int]:
+    """The latest that the database's clock had said by each event."""
+    return list(itertools.accumulate((event.db_us for event in seed.history.events), max))
 
 
 def _ends_attempt(event: Event) -> bool:

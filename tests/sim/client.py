@@ -16,6 +16,11 @@ from .wire import Network, NoAnswer
 
 CALL_S = 2.0
 LAST_START_S = 16.0
+KINDS = ("plain", "failing", "released", "bouncing", "long", "parent")
+MIXED = (39, 30, 7, 2, 12, 10)
+RACING = (5, 40, 5, 25, 20, 5)
+"""How often jobs are of each type: see `worker.Worker`."""
+
 LONG_RUN_S = 600.0
 """A run timeout that no world lives to see."""
 
@@ -31,6 +36,7 @@ class Client:
         choose: Callable[[], Coordinator],
         jobs: int,
         lone_coordinator: bool,
+        race: bool,
     ) -> None:
         self._rng = random.Random(f"client/{seed}")
         self._loop = loop
@@ -39,6 +45,7 @@ class Client:
         self._choose = choose
         self._jobs = jobs
         self._lone_coordinator = lone_coordinator
+        self._race = race
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -93,7 +100,7 @@ class Client:
 
     def _wish(self) -> Wish:
         rng = self._rng
-        kind = rng.choices(("plain", "failing", "released", "bouncing", "long", "parent"), (39, 30, 7, 2, 12, 10))[0]
+        kind = rng.choices(KINDS, RACING if self._race else MIXED)[0]
         # An owner that took a lease over may not hear the worker's inventory, where that beats to another coordinator:
         # then only the run timeout ends a lease that never arrived.
         run_s = LONG_RUN_S if self._lone_coordinator else 8.0
@@ -112,13 +119,13 @@ class Client:
             rng.choice((0.0, 0.0, 0.0, rng.uniform(0.0, 8.0))),
             RetryPolicy(
                 max_attempts=rng.choice((1, 3, 3, 6)),
-                initial_backoff_s=0.2,
+                initial_backoff_s=0.01 if self._race else 0.2,
                 max_backoff_s=2.0,
                 non_retryable_types=("Simulated",) if rng.random() < 0.05 else (),
             ),
             Timeouts(
                 start_by_s=rng.uniform(0.2, 4.0) if rng.random() < 0.12 else None,
-                run_s=2.0 if kind == "long" else run_s,
+                run_s=rng.choice((0.5, 2.0) if self._race else (2.0,)) if kind == "long" else run_s,
                 total_s=rng.uniform(1.0, 10.0) if rng.random() < 0.1 else None,
             ),
             dedupe,

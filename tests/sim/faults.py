@@ -61,6 +61,8 @@ class Plan:
     message_lost: float
     message_slow: float
     message_doubled: float
+    impatient: float
+    """Chance that a poll is cancelled by its caller before its time."""
     pause: float
     """Chance of a pause at each place between a check and its act."""
     pause_max_s: float
@@ -98,6 +100,7 @@ class Plan:
             message_lost=some(0.15, 0.9) if lossy else 0.0,
             message_slow=some(0.15) if lossy else 0.0,
             message_doubled=some(0.1) if lossy else 0.0,
+            impatient=some(0.12) if lossy else 0.0,
             pause=some(0.004) if storm else 0.0,
             pause_max_s=rng.choice((3.0, 8.0, 15.0)),
             crashes=rng.choice((0, 1, 1, 2, 3)) if storm else 0,
@@ -107,8 +110,8 @@ class Plan:
             moves=rng.choice((0, 4, 12)) if kind is not Kind.OUTAGE else 0,
             outages=1 if kind is Kind.OUTAGE else (rng.choice((0, 0, 1)) if storm else 0),
             outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,
-            clock_steps=rng.choice((0, 0, 1, 3)) if storm else 0,
-            clock_step_max_s=rng.choice((0.3, 3.0)),
+            clock_steps=rng.choice((0, 0, 1, 3)) if storm else (rng.choice((0, 4)) if race else 0),
+            clock_step_max_s=rng.choice((0.3, 3.0, 6.0)),
         )
 
 
@@ -138,6 +141,12 @@ class Faults:
         if drawn < plan.store_refused + plan.store_unknown * min(DECIDED.get(statement, 1.0), 3.0):
             return rng.choice((Fate.ANSWER_LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NEVER)) if write else Fate.NEVER
         return Fate.DONE
+
+    def patience_s(self, most_s: float) -> float | None:
+        """How long a caller waits for an answer to its poll; None: as long as it said."""
+        if self.on and self._wire.random() < self._plan.impatient:
+            return self._wire.uniform(0.0, most_s)
+        return None
 
     def store_latency_s(self, statement: str = "") -> float:
         """One way, and what the statement waits for: a lock, a slow disk."""

@@ -3,7 +3,7 @@
 Time stands still while anything can run and jumps to the next timer when nothing can, so minutes pass in milliseconds.
 Whatever the operating system would decide is drawn from the seed: the order of callbacks that are ready together, and
 of timers for the same instant. The same seed gives the same run, on any machine and under any PYTHONHASHSEED, as long
-as the code under it iterates no sets, asks no real clock and starts no threads; executors and sockets do not exist here.
+as the code under it iterates no sets, asks no real clock and starts no threads; there are no executors and sockets.
 
 Which process a callback belongs to is read from its context, which asyncio hands on to tasks, timers and wake-ups. A
 paused process (SIGSTOP, a stolen CPU) runs nothing until it is resumed, while its timers go on and its messages pile
@@ -57,7 +57,9 @@ class Process:
 
     def spawn(self, work: Coroutine[Any, Any, T], name: str | None = None) -> "asyncio.Task[T]":
         """Starts a task of this process."""
-        return self._loop.create_task(work, name=name, context=self._context.copy())
+        task = self._loop.create_task(work, name=name, context=self._context.copy())
+        task.add_done_callback(self._loop.look_at)
+        return task
 
     def pause(self, seconds: float) -> None:
         """Stops everything of this process for a while, from its next await on. A second pause only lengthens it."""
@@ -154,6 +156,11 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self._unwind()
         finally:
             asyncio._set_running_loop(None)
+
+    def look_at(self, task: "asyncio.Task[Any]") -> None:
+        """Notes a task that ended by an exception."""
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.errors.append(error)
 
     def take_back(self, handles: list[Handle]) -> None:
         self._ready += handles

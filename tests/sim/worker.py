@@ -1,7 +1,7 @@
 """A simulated worker: what contract.md section 5 asks of every SDK, as messages.
 
-A *stubborn* one never stops by itself: it counts no TTL, ignores LOST and CANCEL, and sends every result it has. Nothing
-that Rota promises may depend on a worker's good behaviour.
+A *stubborn* one never stops by itself: it counts no TTL, ignores LOST and CANCEL, and sends every result it has.
+Nothing that Rota promises may depend on a worker's good behaviour.
 """
 
 import asyncio
@@ -203,7 +203,9 @@ class Worker:
             await self._tell(life, drain=False)
         # Its last words are spoken; whatever is on its way arrives without it.
         self._end(life, "left")
-        self.process = None
+        process, self.process = self.process, None
+        assert process is not None
+        process.kill()
 
     async def _tell(self, life: Life, *, drain: bool) -> None:
         for _ in range(3):
@@ -241,6 +243,7 @@ class Worker:
                     answer = await self._call(
                         "lease",
                         WAIT_S + ANSWER_GRACE_S,
+                        patience_s=self._faults.patience_s(WAIT_S),
                         session=life.id,
                         poller=poller,
                         request_id=request_id,

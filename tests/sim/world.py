@@ -22,7 +22,7 @@ from .client import Client
 from .clock import DatabaseTime
 from .coordinator import Coordinator, LeaseAnswer
 from .fake_store import Tables
-from .faults import Faults, Plan
+from .faults import Faults, Kind, Plan
 from .history import History
 from .loop import SimError, SimLoop
 from .target import Target
@@ -112,6 +112,7 @@ class World:
             choose=lambda: self.rng.choice(self.coordinators),
             jobs=self.plan.jobs,
             lone_coordinator=self.plan.coordinators == 1,
+            race=self.plan.kind is Kind.RACE,
         )
         for coordinator in self.coordinators:
             coordinator.on_start = on_node
