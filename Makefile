@@ -6,6 +6,7 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3
 ARGS ?=
+N ?= 200
 
 .PHONY: help
 help: ## Print this
@@ -26,7 +27,7 @@ test: $(VENV)/.ready ## Run everything: make check, the suite on both PostgreSQL
 	@scripts/test.sh
 
 .PHONY: check
-check: $(VENV)/.ready format-check lint types imports proto-check verify unit store-suite ## All quick checks: format, lint, types, imports, buf, stubs, unit, store suite
+check: $(VENV)/.ready format-check lint types imports proto-check verify unit simulation store-suite ## All quick checks: format, lint, types, imports, buf, stubs, unit, simulation, store suite
 
 .PHONY: format
 format: $(VENV)/.ready ## Format the code
@@ -55,6 +56,14 @@ proto-check: $(VENV)/.ready ## buf lint, and buf breaking against main
 .PHONY: unit
 unit: $(VENV)/.ready ## Tests without a server process
 	@$(PY) -m pytest -q tests/domain tests/cli tests/api/test_contract.py tests/test_telemetry.py workers/python/tests
+
+.PHONY: simulation
+simulation: $(VENV)/.ready ## Seeded worlds of real coordinators over a simulated store, network and clock
+	@$(PY) -m pytest -q tests/sim
+
+.PHONY: sim
+sim: $(VENV)/.ready ## The same with more worlds: N=2000
+	@$(PY) -m tests.sim --seeds 0..$(N)
 
 .PHONY: store-suite
 store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL; ROTA_TEST_PG=15 for the oldest supported

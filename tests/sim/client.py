@@ -101,9 +101,6 @@ class Client:
     def _wish(self) -> Wish:
         rng = self._rng
         kind = rng.choices(KINDS, RACING if self._race else MIXED)[0]
-        # An owner that took a lease over may not hear the worker's inventory, where that beats to another coordinator:
-        # then only the run timeout ends a lease that never arrived.
-        run_s = LONG_RUN_S if self._lone_coordinator else 8.0
         dedupe = None
         if rng.random() < 0.15:
             dedupe = Dedupe(
@@ -124,9 +121,18 @@ class Client:
                 non_retryable_types=("Simulated",) if rng.random() < 0.05 else (),
             ),
             Timeouts(
-                start_by_s=rng.uniform(0.2, 4.0) if rng.random() < 0.12 else None,
-                run_s=rng.choice((0.5, 2.0) if self._race else (2.0,)) if kind == "long" else run_s,
+                start_by_s=rng.uniform(0.2, 4.0) if rng.random() < 0.2 else None,
+                run_s=self._run_s(kind),
                 total_s=rng.uniform(1.0, 10.0) if rng.random() < 0.1 else None,
             ),
             dedupe,
         )
+
+    def _run_s(self, kind: str) -> float:
+        if self._race and kind in ("long", "failing"):
+            return self._rng.choice((0.5, 2.0))
+        if kind == "long":
+            return 2.0
+        # An owner that took a lease over may not hear the worker's inventory, where that beats to another coordinator:
+        # then only the run timeout ends a lease that never arrived.
+        return LONG_RUN_S if self._lone_coordinator else 8.0

@@ -15,7 +15,7 @@ LIVENESS_S = 60.0
 
 
 DECIDED = {
-    **dict.fromkeys(("claim", "succeed", "requeue", "expire", "acquire", "effect", "outcome"), 6.0),
+    **dict.fromkeys(("claim", "succeed", "requeue", "expire", "acquire", "effect", "outcome"), 8.0),
     **dict.fromkeys(("finish", "bury", "set_cancelling"), 40.0),
 }
 """Acts that follow a decision, and how much more often there is trouble just before them: the world moves on in
@@ -91,14 +91,14 @@ class Plan:
             kind=kind,
             coordinators=2 if race else rng.choice((1, 2, 2)),
             workers=rng.randint(2, 4),
-            stubborn=1.0 if kind is Kind.OUTAGE else some(0.6),
+            stubborn={Kind.OUTAGE: 1.0, Kind.RACE: 0.5}.get(kind, some(0.6)),
             jobs=rng.randint(14, 30),
             store_slow=some(0.15) if storm else 0.0,
             store_stall=rng.uniform(0.005, 0.03) if race else (some(0.01) if storm else 0.0),
             store_refused=some(0.04) if storm else 0.0,
             store_unknown=some(0.04) if storm or race else 0.0,
             message_lost=some(0.15, 0.9) if lossy else 0.0,
-            message_slow=some(0.15) if lossy else 0.0,
+            message_slow=some(0.3) if lossy else 0.0,
             message_doubled=some(0.1) if lossy else 0.0,
             impatient=some(0.12) if lossy else 0.0,
             pause=some(0.004) if storm else 0.0,
@@ -110,7 +110,7 @@ class Plan:
             moves=rng.choice((0, 4, 12)) if kind is not Kind.OUTAGE else 0,
             outages=1 if kind is Kind.OUTAGE else (rng.choice((0, 0, 1)) if storm else 0),
             outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,
-            clock_steps=rng.choice((0, 0, 1, 3)) if storm else (rng.choice((0, 4)) if race else 0),
+            clock_steps=rng.choice((0, 0, 1, 3)) if storm else (rng.choice((0, 6)) if race else 0),
             clock_step_max_s=rng.choice((0.3, 3.0, 6.0)),
         )
 
@@ -179,7 +179,7 @@ class Faults:
 
     def pause_s(self, before: str) -> float:
         """How long a process stops at this very place; mostly 0."""
-        chance = self._plan.pause * min(DECIDED.get(before, 1.0), 6.0)
+        chance = self._plan.pause * min(DECIDED.get(before, 1.0), 8.0)
         if not self.on or chance == 0.0 or self._pauses.random() >= chance:
             return 0.0
         return self._pauses.uniform(0.5, self._plan.pause_max_s)

@@ -35,12 +35,16 @@ class Event:
 class History:
     def __init__(self, time: Callable[[], float], now_us: Callable[[], int]) -> None:
         self.events: list[Event] = []
+        self.closed = False
+        """What happens while the loop is taken down is nobody's, and in no order of the seed's."""
         self._time = time
         self._now_us = now_us
         self._by_kind: dict[str, list[Event]] = {}
         self._by_job: dict[str, list[Event]] = {}
 
     def note(self, kind: str, **facts: Any) -> None:
+        if self.closed:
+            return
         event = Event(len(self.events), self._time(), self._now_us(), kind, facts)
         self.events.append(event)
         self._by_kind.setdefault(kind, []).append(event)

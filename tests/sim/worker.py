@@ -310,7 +310,7 @@ class Worker:
             waiter.cancel()
 
     async def _beat(self, life: Life) -> None:
-        full = life.inventory_wanted or life.prove_at is not None or self._rng.random() < 0.2
+        full = life.inventory_wanted or life.prove_at is not None or self._rng.random() < 0.5
         life.inventory_wanted, life.prove_at = False, None
         life.beats += 1
         inventory = Inventory(frozenset(life.held), dict(life.batches), life.beats) if full else None

@@ -123,7 +123,9 @@ class World:
         try:
             finished = self.loop.run(self._main())
         except SimError as error:
+            self.history.closed = False
             self.history.note("bug", method="loop", error=str(error))
+        self.history.closed = False
         for error in self.loop.errors:
             self.history.note("bug", method="callback", error=f"{type(error).__name__}: {error}")
         trace = hashlib.sha256("\n".join(map(str, self.history.events)).encode())
@@ -150,7 +152,9 @@ class World:
         for task in trouble:
             task.cancel()
         await self._calm()
-        return await self._finish()
+        finished = await self._finish()
+        self.history.closed = True
+        return finished
 
     async def _calm(self) -> None:
         """The end of all faults: whoever is paused goes on, whoever is gone comes back."""
