@@ -108,11 +108,6 @@ def test_no_fence_runs_into_another_epoch(counter: int) -> None:
         mint_fence(3, counter)
 
 
-def test_a_promoted_region_starts_above_every_fence_before() -> None:
-    before = mint_fence(1_000, 2**limits.FENCE_COUNTER_BITS - 1)
-    assert mint_fence(1_000 + limits.REGION_EPOCH_STEP, 1) > before
-
-
 def test_the_effect_key_changes_with_the_generation_only() -> None:
     assert effect_key("acme", JobId(CANONICAL), 0) == f"acme/{CANONICAL}/0"
     assert effect_key("acme", JobId(CANONICAL), 1) == f"acme/{CANONICAL}/1"

@@ -197,7 +197,7 @@ class Coordinator:
             session_ttl_s=SESSION_TTL_S,
             delivery_ttl_s=DELIVERY_TTL_S,
             term_s=TERM_S,
-            history_s=limits.HISTORY_LIFE_S,
+            history_s=limits.REQUEST_LIFE_S,
         )
         self.on_start(node)
         return node

@@ -74,7 +74,6 @@ EXCLUDED_DATES_MAX: Final = 366
 CALENDARS_MAX: Final = 8
 """Calendars that one schedule names."""
 
-CALENDAR_DATES_MAX: Final = 5_000
 DST_CORRECTION_S: Final = 3 * 3_600
 """A change of the clocks by this much or more is a correction of the zone: nothing is replayed."""
 
@@ -121,19 +120,12 @@ PAGE_SIZE_MAX: Final = 1_000
 
 SHARD_COUNT: Final = 256
 REQUEST_LIFE_S: Final = 7 * DAY_S
-HISTORY_LIFE_S: Final = 14 * DAY_S
 
 LOOKAHEAD_S: Final = 10.0
 """Jobs due within this span are read into memory."""
 
-READ_PAGE: Final = 1_000
-"""Rows of one shard that one read takes."""
-
 QUEUE_ENTRIES_MAX: Final = 20_000
 """Jobs of one queue and type held in memory; what is over stays in the database until there is room."""
-
-REGION_EPOCH_STEP: Final = 1 << 20
-"""Added to every shard's epoch when a standby of another region is promoted, so that no fence regresses."""
 
 FENCE_COUNTER_BITS: Final = 32
 EPOCH_MAX: Final = (1 << 31) - 1
