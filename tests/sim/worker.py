@@ -311,7 +311,8 @@ class Worker:
 
     async def _beat(self, life: Life) -> None:
         full = life.inventory_wanted or life.prove_at is not None or self._rng.random() < 0.5
-        life.inventory_wanted, life.prove_at = False, None
+        proof, life.prove_at = life.prove_at, None
+        life.inventory_wanted = False
         life.beats += 1
         inventory = Inventory(frozenset(life.held), dict(life.batches), life.beats) if full else None
         acknowledged = tuple(life.acknowledge)
@@ -330,6 +331,7 @@ class Worker:
         except (RotaError, NoAnswer) as error:
             life.acknowledge.update(dict.fromkeys(acknowledged))
             life.inventory_wanted |= full
+            life.prove_at = proof
             if _gone(error):
                 self._end(life, "gone")
             elif not life.over:
@@ -378,12 +380,13 @@ class Worker:
         """A handler: some time, the effect, some time, and an outcome, by the job's type and by chance."""
         grant, rng = held.grant, self._rng
         kind = grant.type
-        run_s = rng.uniform(0.02, 0.8)
+        run_s = rng.uniform(0.02, 0.8) if rng.random() < 0.8 else rng.uniform(1.0, 4.0)
         if kind == "long":
             run_s = TOO_LONG_S * rng.uniform(0.4, 1.6)
         elif kind == "bouncing":
             run_s = 0.02
-        await asyncio.sleep(run_s / 2)
+        before_s = run_s * rng.random()
+        await asyncio.sleep(before_s)
         if kind == "bouncing" or (kind == "released" and rng.random() < 0.5):
             self._report(
                 life, held, Outcome.RELEASED, retry_after_s=0.0 if kind == "bouncing" else rng.choice((0.0, 0.5))
@@ -400,7 +403,7 @@ class Worker:
         if self.stubborn or not held.lost:
             await self._pause_here("effect")
             verdict = await self._effect(held)
-        await asyncio.sleep(run_s / 2)
+        await asyncio.sleep(run_s - before_s)
         if verdict is None or (kind == "failing" and rng.random() < 0.3):
             self._fail(life, held, effect_state=EffectState.UNKNOWN if verdict is None else EffectState.APPLIED)
         elif verdict == REFUSED:
