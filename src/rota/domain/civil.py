@@ -7,6 +7,7 @@ Every matcher works month by month: a rule gives the days of a month as the bits
 that a search costs a few shifts for each month and not a look at each day.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import Final, Protocol
@@ -150,17 +151,17 @@ class TimesOfDay:
         return hours[hour] * 3600 + minutes[minute] * 60 + seconds[second]
 
 
-class MonthMatcher:
+class MonthMatcher(ABC):
     """A matcher whose days are given a month at a time, and whose times are the same on each of its days."""
 
     def __init__(self, times: TimesOfDay) -> None:
         self.times = times
 
+    @abstractmethod
     def days(self, year: int, month: int, first_day: int) -> int:
         """The days of a month that match, as bits; `first_day` is the day number of its first. Bits beyond the end of
         the month must be clear.
         """
-        raise NotImplementedError
 
     def next(self, wall: int, budget: Budget) -> int | None:
         """The first match at or after `wall`."""
