@@ -26,6 +26,9 @@ LOST_ANSWER_S = coordinator_module.DELIVERY_TTL_S + 1.0 + 0.5
 NAMED_LOST_S = 0.5
 """From the poll that names another batch to the end of the leases that did not arrive."""
 
+CLAIM_S = 0.05
+"""A claim takes less, where the store is well."""
+
 LOCAL_WAIT_S = 0.5
 """How long a due job may lie beside a waiting worker of its only coordinator."""
 
@@ -498,18 +501,17 @@ def _ended_well(end: Event | None, asking: Event) -> bool:
 
 
 def claims_are_for_somebody(seed: Seed) -> Found:
-    """A claim is made for a call that waits, not for one whose caller is known to have gone."""
-    waiting: dict[tuple[str, str], int] = {}
-    last: dict[tuple[str, str], float] = {}
-    for event in seed.history.of("asking", "asked", "claimed"):
-        if event.kind == "claimed":
-            key = event["session"], event["owner"]
-            if not waiting.get(key) and event.at - last.get(key, 0.0) > NAMED_LOST_S:
-                yield f"job {event['job'][-6:]} was claimed for a call that had ended", event
+    """A claim is made for a call that waits: it travels in an answer, or its call ended while it was made."""
+    sent = {key for event in seed.history.of("answering", "answer lost") for key in event["leases"]}
+    ends: dict[tuple[str, str], list[float]] = {}
+    for event in seed.history.of("asked"):
+        ends.setdefault((event["session"], event["node"]), []).append(event.at)
+    gone = _gone_nodes(seed)
+    for event in seed.history.of("claimed"):
+        if (event["job"], event["fence"]) in sent or gone(event.at - NAMED_LOST_S, event.at + NAMED_LOST_S):
             continue
-        key = event["session"], event["node"]
-        waiting[key] = waiting.get(key, 0) + (1 if event.kind == "asking" else -1)
-        last[key] = event.at
+        if not any(abs(at - event.at) < CLAIM_S for at in ends.get((event["session"], event["owner"]), ())):
+            yield f"job {event['job'][-6:]} was claimed for a call that had ended", event
 
 
 def run_timeouts_hold(seed: Seed) -> Found:

@@ -112,8 +112,8 @@ class Plan:
             moves=rng.choice((0, 4, 12)) if kind not in (Kind.CALM, Kind.OUTAGE) else 0,
             outages=1 if kind is Kind.OUTAGE else (rng.choice((0, 0, 1)) if storm else 0),
             outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,
-            clock_steps=rng.choice((0, 0, 1, 3)) if storm else (rng.choice((0, 6)) if race else 0),
-            clock_step_max_s=rng.choice((0.3, 3.0, 6.0)),
+            clock_steps=rng.choice((0, 0, 2, 6)) if storm else (rng.choice((0, 8)) if race else 0),
+            clock_step_max_s=rng.choice((0.3, 3.0, 6.0, 6.0)),
         )
 
 
