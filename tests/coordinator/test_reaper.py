@@ -155,12 +155,26 @@ async def test_the_usual_tick_is_no_gap(scene: Scene) -> None:
     assert SESSION not in scene.sessions.expires
 
 
-async def test_short_terms_get_no_amnesty_for_ever(scene: Scene) -> None:
-    """A TTL of a second is no longer than a tick or two, which are no gap."""
-    scene.sessions.ttl_s = 1.0
+@pytest.mark.parametrize("ttl_s", [1.0, 2.0, 7.0])
+async def test_short_terms_are_swept_more_often(ttl_s: float) -> None:
+    """So that the pause between two sweeps is no gap, and grants no amnesty for ever."""
+    scene = Scene()
+    scene.sessions.ttl_s = ttl_s
+    tick_s = await scene.reaper.step()
     scene.sessions.beat(SESSION)
-    await scene.run(3)
+    await scene.run(ttl_s + 2 * tick_s, tick_s=tick_s)
     assert (scene.sessions.amnesties, SESSION in scene.sessions.expires) == ([], False)
+
+
+@pytest.mark.parametrize("ttl_s", [1.0, 2.0, 7.0, 60.0])
+async def test_a_gap_as_long_as_the_term_kills_nobody_however_short_it_is(ttl_s: float) -> None:
+    scene = Scene()
+    scene.sessions.ttl_s = ttl_s
+    await scene.reaper.step()
+    scene.sessions.beat(SESSION)
+    scene.clock.now += ttl_s + 0.1
+    await scene.reaper.step_safely()
+    assert SESSION in scene.sessions.expires
 
 
 async def test_those_who_died_before_the_gap_stay_dead() -> None:

@@ -313,7 +313,7 @@ def creations_are_kept(seed: Seed) -> Found:
     for event in seed.history.of("create refused"):
         if event["reason"] != "RESOURCE_EXISTS":
             yield f"{event['request']} was refused: {event['reason']} {event['message']}", event
-        elif event["request"] in jobs and jobs[event["request"]].index < event.index:
+        elif event["request"] in jobs and jobs[event["request"]].at < event["sent_at"]:
             yield f"{event['request']} made a job and was told that another one holds its key", event
 
 

@@ -47,6 +47,8 @@ class Client:
         self._lone_coordinator = lone_coordinator
         self._race = race
         self._tasks: list[asyncio.Task[None]] = []
+        self._sent_at: dict[str, float] = {}
+        """When each creation was tried last."""
 
     @property
     def done(self) -> bool:
@@ -69,7 +71,13 @@ class Client:
         request_id = f"request-{number}"
         answer = await self._insist("create", wish=wish, request_id=request_id)
         if isinstance(answer, RotaError):
-            self._history.note("create refused", request=request_id, reason=answer.reason, message=answer.message)
+            self._history.note(
+                "create refused",
+                request=request_id,
+                reason=answer.reason,
+                message=answer.message,
+                sent_at=self._sent_at[request_id],
+            )
             return
         job, new = answer
         self._history.note("acknowledged", job=job, request=request_id, new=new)
@@ -90,6 +98,7 @@ class Client:
     async def _insist(self, method: str, **request: Any) -> Any:
         """The answer, or a refusal that trying again does not change."""
         while True:
+            self._sent_at[request.get("request_id", "")] = self._loop.time()
             try:
                 return await self._network.call(self._choose(), method, CALL_S, **request)
             except (NoAnswer, Unavailable, ResourceExhausted):

@@ -832,11 +832,11 @@ class FakeShards(_Port):
     async def register(self, coordinator: CoordinatorId, address: str, version: str, term_s: float) -> bool:
         def work() -> bool:
             db = self._db
-            for id, (where, _) in list(db.coordinators.items()):
-                if where == address and id != coordinator:
-                    del db.coordinators[id]
             if coordinator in db.coordinators:
                 raise UniqueViolation(coordinator)
+            for id, (where, _) in list(db.coordinators.items()):
+                if where == address:
+                    del db.coordinators[id]
             until_us = db.now_us + round(term_s * 1e6)
             db.coordinators[coordinator] = (address, until_us)
             db.history.note("registered", coordinator=coordinator, address=address, until_us=until_us)

@@ -261,3 +261,13 @@ async def test_the_janitor_does_not_delete_a_window_that_was_just_taken_over(wor
     await world.db.writes.transact(take_over)
     await janitor[0]
     assert await ask(world, keyed(world, window_s=60.0)) == [spec.id]
+
+
+async def test_a_repeated_call_is_not_refused_for_its_own_job(world: World) -> None:
+    """Its first answer was lost: the holder that the second try finds is what the first one made."""
+    first, again = keyed(world, on_conflict=FAIL), keyed(world, on_conflict=FAIL)
+    assert await ask(world, first, request_id="r") == [first.id]
+    assert await world.jobs.create_deduped(world.call(again, request_id="r")) is None
+    with pytest.raises(AlreadyExists):
+        await ask(world, again, request_id="another")
+    assert await world.count("jobs") == 1

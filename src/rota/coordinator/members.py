@@ -105,6 +105,13 @@ class Member:
         self.deliveries.append(delivery)
         return delivery
 
+    def delivery_of(self, job: JobId, fence: Fence) -> Delivery | None:
+        """The answer that a lease travels in, until it is settled."""
+        for delivery in self.deliveries:
+            if any((grant.job_id, grant.fence) == (job, fence) for grant in delivery.grants):
+                return delivery
+        return None
+
     def replay(self, poller: int, request_id: str, now: float) -> Delivery | None:
         """The delivery that answered this very call before: asking again proves nothing, but gets it again."""
         for delivery in self.deliveries:

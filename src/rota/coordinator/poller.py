@@ -195,19 +195,22 @@ class Poller(Loop):
 
     def _adopt(self, row: DueRow, session: SessionId) -> None:
         left_s = row.run_timeout_s - (row.leased_for_s or 0.0)
-        self._memory.adopt(
-            Flight(
-                row.entry.tenant_id,
-                row.entry.id,
-                row.entry.shard,
-                row.fence,
-                session,
-                self.clock.monotonic() + max(left_s, 0.0),
-            )
+        flight = Flight(
+            row.entry.tenant_id,
+            row.entry.id,
+            row.entry.shard,
+            row.fence,
+            session,
+            self.clock.monotonic() + max(left_s, 0.0),
         )
         member = self._memory.members.get(session)
-        if member is not None:
+        delivery = None if member is None else member.delivery_of(row.entry.id, row.fence)
+        if delivery is not None:
+            # Granted here, before the shard was lost and found: an inventory tells of it by its batch, as of any.
+            flight.poller, flight.batch, flight.proven = delivery.poller, delivery.batch, delivery.proven
+        elif member is not None:
             member.direct(DirectiveKind.RESYNC, reason=ADOPTED)
+        self._memory.adopt(flight)
 
     async def _note_watermarks(self) -> None:
         moved = {

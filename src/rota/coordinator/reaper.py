@@ -24,8 +24,10 @@ from rota.telemetry import Metrics
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-SILENCE_TICKS = 3
-"""So many ticks without a sweep, and a third of the TTL, are a gap."""
+SWEEPS_PER_TTL = 8
+"""At least so many sweeps a TTL, so that the usual pause between two is never a gap."""
+GAP_SHARE = 3
+"""A TTL's share without a sweep that is a gap: a worker beats several times a TTL, so less cannot make it look dead."""
 BATCH = 500
 ENDED_MAX = 200_000
 """Leases that wait to be ended; the poller finds again what is over."""
@@ -84,9 +86,10 @@ class Reaper(Loop):
 
     async def step(self) -> float:
         now = self.clock.monotonic()
+        tick_s = min(TICK_S, self._sessions.ttl_s / SWEEPS_PER_TTL)
         if now >= self._sweep_at:
             await self._sweep_sessions(now)
-            self._sweep_at = now + TICK_S * 0.9
+            self._sweep_at = now + tick_s * 0.9
         for member in self._memory.members:
             late = member.undelivered(now, self._delivery_ttl_s)
             if late:
@@ -96,11 +99,11 @@ class Reaper(Loop):
         self.expire(self._memory.ready.expired(self._database_clock.now()))
         await self._end_leases()
         await self._end_late()
-        return 0.0 if self._lost or self._late else TICK_S
+        return 0.0 if self._lost or self._late else tick_s
 
     async def _sweep_sessions(self, now: float) -> None:
         silent_s = 0.0 if self._silent_since is None else now - self._silent_since
-        if silent_s > max(self._sessions.ttl_s / 3, SILENCE_TICKS * TICK_S):
+        if silent_s > self._sessions.ttl_s / GAP_SHARE:
             spared = await self._sessions.grant_amnesty(silent_s + self._sessions.ttl_s)
             if spared:
                 log.info("%d sessions that nobody could hear for a while get another term", spared)

@@ -63,6 +63,10 @@ VALUES (%(tenant)s, %(method)s, %(request_id)s, %(digest)s, %(answer)s::uuid[])
 ON CONFLICT DO NOTHING RETURNING 1
 """
 
+_KNOWN = """
+SELECT 1 FROM requests WHERE tenant_id = %(tenant)s AND method = %(method)s AND request_id = %(request_id)s
+"""
+
 # Three statements, since each sees what was committed before it began: one statement that waited for a rival's
 # commit would still look for the rival's job in its own older snapshot, not find it, and take the key as free.
 _HOLD = """
@@ -105,6 +109,11 @@ class PgJobs:
 
     async def create_deduped(self, call: CreateCall) -> tuple[dict[JobId, Created], dict[int, JobId]] | None:
         async def work(run: Run) -> tuple[list[Row], dict[int, JobId]]:
+            request: dict[str, object] = {
+                "tenant": call.tenant_id,
+                "method": call.method,
+                "request_id": call.request_id,
+            }
             holders: dict[int, JobId] = {}
             taken: dict[str, JobId] = {}
             keyed = [(scoped_key(spec), index) for index, spec in enumerate(call.specs) if spec.dedupe]
@@ -116,6 +125,9 @@ class PgJobs:
                 if holder is None:
                     taken[key] = spec.id
                 elif spec.dedupe and spec.dedupe.on_conflict is DedupeConflict.FAIL:
+                    if call.request_id and await run(_KNOWN, request):
+                        # The holder is most likely this very call's own job, made by its first try.
+                        raise _RequestTaken
                     raise AlreadyExists(
                         f"dedupe.key: {spec.dedupe.key!r} is held by jobs/{holder}; "
                         "wait for its end, or ask for RETURN_EXISTING",
@@ -125,8 +137,7 @@ class PgJobs:
                     holders[index] = holder
             if call.request_id:
                 answer = array([holders.get(index, spec.id) for index, spec in enumerate(call.specs)])
-                request = {"request_id": call.request_id, "digest": call.digest, "answer": answer}
-                if not await run(_REQUEST, {"tenant": call.tenant_id, "method": call.method, **request}):
+                if not await run(_REQUEST, request | {"digest": call.digest, "answer": answer}):
                     raise _RequestTaken
             free = [spec for index, spec in enumerate(call.specs) if index not in holders]
             anonymous = CreateCall(free, call.tenant_id, call.method, "", b"")
