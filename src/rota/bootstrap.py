@@ -24,12 +24,14 @@ from rota.store import schema
 from rota.store.doctor import Overview, PgDoctor
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.engine import Database
+from rota.store.fires import PgFires
 from rota.store.history import PgHistory
 from rota.store.identity import PgIdentity
 from rota.store.jobs import PgJobs
 from rota.store.leases import PgLeases
 from rota.store.outcomes import PgOutcomes
 from rota.store.readers import PgJobReader
+from rota.store.schedules import PgSchedules
 from rota.store.schema import SchemaStatus
 from rota.store.sessions import PgSessions
 from rota.store.shards import PgShards
@@ -119,6 +121,8 @@ async def coordinator(settings: Settings, url: str, telemetry: Telemetry) -> Asy
         sessions=PgSessions(database),
         shards=PgShards(database),
         history=PgHistory(database),
+        schedules=PgSchedules(database),
+        fires=PgFires(database),
         clock=clock,
         telemetry=telemetry,
         session_ttl_s=settings.session_ttl_s,

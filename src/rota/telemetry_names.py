@@ -16,6 +16,8 @@ SCOPE: Final = "rota"
 # Spans, all of one trace per job.
 SPAN_CREATE: Final = "rota.job.create"
 """A job was stored. PRODUCER; its parent is the creator's span, if there is one. The job keeps its context."""
+SPAN_FIRE: Final = "rota.schedule.fire"
+"""An occurrence of a schedule made a job. PRODUCER, the root of the job's trace; linked to the schedule's creation."""
 SPAN_LEASE: Final = "rota.job.lease"
 """From due to granted. INTERNAL, child of the create span; a further attempt links to it too."""
 SPAN_COMPLETE: Final = "rota.job.complete"
@@ -31,6 +33,7 @@ JOB_ID: Final = "messaging.message.id"
 ERROR_TYPE: Final = "error.type"
 """The failure's type as the worker named it, the reason of a refusal, else the outcome or the state."""
 JOB_TYPE: Final = "rota.job.type"
+SCHEDULE: Final = "rota.schedule.id"
 JOB_STATE: Final = "rota.job.state"
 """The job's state afterwards, or the reason why the outcome was refused; in lower case."""
 TENANT: Final = "rota.tenant"
@@ -87,8 +90,25 @@ _CAUSES: Final = (
 )
 _STORE_ERRORS: Final = ("unavailable", "outcome_unknown", "refused")
 
+_FATES: Final = (
+    "fired",
+    "buffered",
+    "coalesced",
+    "skipped_missed",
+    "skipped_window",
+    "skipped_overlap",
+    "skipped_buffer_full",
+    "suppressed_paused",
+    "excluded",
+)
+_REPAIRS: Final = ("overdue", "unarmed", "tzdata")
+
 METRICS: Final = (
     Spec("rota.jobs.created", Kind.COUNTER, "{job}", "Jobs stored; a repeated request stores none."),
+    Spec("rota.schedules.created", Kind.COUNTER, "{schedule}", "Schedules stored."),
+    Spec("rota.schedules.failed", Kind.COUNTER, "{schedule}", "Steps of schedules that failed and are tried again."),
+    Spec("rota.schedules.repaired", Kind.COUNTER, "{schedule}", "What the sweeper put right.", "what", _REPAIRS),
+    Spec("rota.occurrences", Kind.COUNTER, "{occurrence}", "Occurrences that met a fate.", "fate", _FATES),
     Spec("rota.jobs.finished", Kind.COUNTER, "{job}", "Jobs that became terminal.", "state", _END_STATES),
     Spec("rota.attempts.ended", Kind.COUNTER, "{attempt}", "Attempts that ended.", "outcome", _OUTCOMES),
     Spec("rota.leases.granted", Kind.COUNTER, "{lease}", "Leases committed for a worker."),

@@ -74,6 +74,25 @@ class Traces:
             return (parent, state) if found else ("", "")
         return _format(context), context.trace_state.to_header()
 
+    def fire(self, *, origin: str, job_id: str, type: str, queue: str, schedule: str) -> str:
+        """The traceparent of an occurrence's job: a trace of its own, linked to the schedule's creation. Empty when it
+        is not sampled."""
+        if not self._rng.random() < self._ratio:
+            return ""
+        created = parse(origin, "")
+        attributes: dict[str, str | int] = {
+            names.SYSTEM: names.SYSTEM_ROTA,
+            names.OPERATION_TYPE: "create",
+            names.OPERATION_NAME: "fire",
+            names.QUEUE: queue,
+            names.JOB_ID: job_id,
+            names.JOB_TYPE: type,
+            names.SCHEDULE: schedule,
+        }
+        links = (Link(created),) if created is not None else ()
+        context = self._span(names.SPAN_FIRE, SpanKind.PRODUCER, None, attributes, links=links)
+        return _format(context) if context is not None and context.is_valid else ""
+
     def lease(
         self,
         *,

@@ -15,6 +15,7 @@ from rota.telemetry import Metrics
 
 from ..store.conftest import shared_database
 from ..store.world import World
+from .clockwork import Clockwork, set_up_clock
 
 __all__ = ["shared_database"]
 
@@ -65,3 +66,10 @@ def jobs(world: World, told: Told, metrics: Metrics) -> Jobs:
 @pytest.fixture
 def completions(world: World, told: Told, metrics: Metrics) -> Completions:
     return Completions(world.outcomes, told, SystemClock(), metrics, None)
+
+
+@pytest_asyncio.fixture
+async def clockwork(database: str) -> AsyncIterator[Clockwork]:
+    set_up_clock(database)
+    async with Clockwork(database) as clockwork:
+        yield clockwork

@@ -52,6 +52,7 @@ from .fake_store import (
 from .faults import Faults
 from .history import History
 from .loop import Process, SimLoop
+from .no_schedules import NoFires
 from .wire import Link
 
 SESSION_TTL_S = 6.0
@@ -192,6 +193,8 @@ class Coordinator:
             sessions=FakeSessions(tables, link),
             shards=FakeShards(tables, link),
             history=FakeHistory(tables, link),
+            schedules=NoFires(tables, link),
+            fires=NoFires(tables, link),
             clock=clock,
             telemetry=Telemetry.off(),
             session_ttl_s=SESSION_TTL_S,

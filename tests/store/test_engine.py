@@ -164,10 +164,9 @@ async def test_a_cancelled_caller_leaves_no_busy_connection_behind(world: World)
 
 
 async def test_a_statement_that_lasts_too_long_is_refused_by_the_server(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World,
 ) -> None:
-    monkeypatch.setattr(engine, "_SESSION", "SET statement_timeout = '100ms'")
-    lane = Lane("test", parse_url(world.url), 1, lambda kind: None)
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None, settings="SET statement_timeout = '100ms'")
     try:
         with pytest.raises(Unavailable, match="refused for now"):
             await lane.run("SELECT pg_sleep(10)", {})

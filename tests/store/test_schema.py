@@ -18,7 +18,8 @@ from rota.store import schema
 from rota.store.engine import parse_url
 from rota.store.tables import metadata
 
-HEAD = "0001"
+REVISIONS = ["0001", "0002", "0003"]
+HEAD = REVISIONS[-1]
 
 
 @contextmanager
@@ -76,7 +77,7 @@ def test_every_shard_has_its_row(database: str) -> None:
 
 
 def test_migrating_twice_changes_nothing(empty_database: str) -> None:
-    assert schema.migrate(empty_database) == [HEAD]
+    assert schema.migrate(empty_database) == REVISIONS
     assert schema.migrate(empty_database) == []
     assert schema.status(empty_database).up_to_date
 
@@ -91,7 +92,7 @@ def test_many_migrate_at_once(empty_database: str) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         applied = [future.result() for future in [pool.submit(migrate) for _ in range(6)]]
-    assert sorted(applied) == [[]] * 5 + [[HEAD]]
+    assert sorted(applied) == [[]] * 5 + [REVISIONS]
     assert schema.check(empty_database).current == HEAD
 
 
@@ -99,7 +100,7 @@ def test_an_empty_database(empty_database: str) -> None:
     found = schema.status(empty_database)
     assert (found.current, found.head, found.known, found.up_to_date) == (None, HEAD, True, False)
     assert re.match(r"\d+", found.server)
-    with pytest.raises(FailedPrecondition, match=r"is empty and .* needs revision 0001; run: rota migrate"):
+    with pytest.raises(FailedPrecondition, match=r"is empty and .* needs revision 0003; run: rota migrate"):
         schema.check(empty_database)
 
 
@@ -148,7 +149,7 @@ def test_a_migration_that_cannot_get_its_lock_gives_up_and_leaves_nothing(
     assert schema.status(empty_database).current is None
     with connected(empty_database) as conn:
         assert conn.execute("SELECT to_regclass('tenants')").fetchone() == (None,)
-    assert schema.migrate(empty_database) == [HEAD]
+    assert schema.migrate(empty_database) == REVISIONS
 
 
 def test_a_migration_waits_for_its_lock_try_by_try(empty_database: str, impatient: None) -> None:
@@ -163,7 +164,7 @@ def test_a_migration_waits_for_its_lock_try_by_try(empty_database: str, impatien
                 threading.Event().wait(0.02)
         assert not migrating.done()
         conn.rollback()
-        assert migrating.result(20) == [HEAD]
+        assert migrating.result(20) == REVISIONS
 
 
 def test_a_locked_version_table_is_not_waited_for_for_ever(

@@ -38,6 +38,7 @@ class Memory:
         self.moved: set[JobId] = set()
         """Jobs heard of since the poller began its present read: what that read says of them is old."""
         self.on_ready: Callable[[], None] = lambda: None
+        self.on_armed: Callable[[], None] = lambda: None
         self.on_late: Callable[[Sequence[Entry]], None] = lambda entries: None
         self.on_member_gone: Callable[[Member], None] = lambda member: None
         self.on_rewind: Callable[[ShardNo, Position], None] = lambda shard, position: None
@@ -153,6 +154,9 @@ class Memory:
 
     def lease_revoked(self, session: SessionId, job: JobId, fence: Fence) -> None:
         self._direct(session, DirectiveKind.LOST, job, fence, "")
+
+    def schedules_armed(self) -> None:
+        self.on_armed()
 
     def job_finished(self, job: JobId) -> None:
         for event in self._finish_waiters.get(job, ()):

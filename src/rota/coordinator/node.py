@@ -10,16 +10,23 @@ from rota.coordinator.commits import Batcher
 from rota.coordinator.dispatcher import Dispatcher
 from rota.coordinator.janitor import Janitor
 from rota.coordinator.loop import Loop
+from rota.coordinator.materializer import Materializer
 from rota.coordinator.memory import Memory
 from rota.coordinator.ownership import Ownership
 from rota.coordinator.poller import Poller
 from rota.coordinator.reaper import Reaper
+from rota.coordinator.sweeper import Sweeper
 from rota.domain import limits
 from rota.domain.ids import CoordinatorId
 from rota.domain.model import DirectiveKind, Result, Settlement
+from rota.service.backfills import Backfills
+from rota.service.calendars import Calendars
 from rota.service.completions import Completions
+from rota.service.fires import Fires
 from rota.service.jobs import CreateAnswer, Jobs
 from rota.service.leases import Leases
+from rota.service.repairs import Repairs
+from rota.service.schedules import Schedules
 from rota.service.sessions import Sessions
 from rota.store.port import (
     CreateCall,
@@ -31,6 +38,7 @@ from rota.store.port import (
     SessionStore,
     ShardStore,
 )
+from rota.store.scheduleport import FireStore, ScheduleStore
 from rota.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
@@ -60,6 +68,8 @@ class Node:
         sessions: SessionStore,
         shards: ShardStore,
         history: HistoryStore,
+        schedules: ScheduleStore,
+        fires: FireStore,
         clock: Clock,
         telemetry: Telemetry,
         session_ttl_s: float,
@@ -75,7 +85,7 @@ class Node:
         self.delivery_ttl_s = delivery_ttl_s
         self.memory = Memory(self.database_clock, metrics)
         self.jobs = Jobs(jobs, reader, outcomes, self.memory, metrics)
-        self.completions = Completions(outcomes, self.memory, clock, metrics, telemetry.traces)
+        self.completions = Completions(outcomes, self.memory, clock, self.database_clock, metrics, telemetry.traces)
         self.sessions = Sessions(sessions, id, session_ttl_s, metrics)
         self._metrics = metrics
         self.reaper = Reaper(
@@ -135,9 +145,22 @@ class Node:
             concurrency=WRITES_AT_ONCE,
             key=lambda result: (result.job_id, result.fence),
         )
+        self.schedules = Schedules(schedules, self.jobs, self.memory, clock, self.database_clock, metrics)
+        self.calendars = Calendars(schedules, self.memory, clock)
+        self.backfills = Backfills(schedules, fires, self.memory, clock, self.database_clock)
+        firing = Fires(fires, self.schedules, self.jobs, id, self.memory, clock, metrics, telemetry.traces)
+        self.materializer = Materializer(self.memory, fires, firing, self.backfills, clock, self.database_clock)
+        self._sweeper = Sweeper(self.memory, fires, Repairs(fires, firing, id, metrics), clock, self.database_clock)
         self.draining = asyncio.Event()
         self._janitor = Janitor(history, clock, history_s=history_s)
-        self._loops: list[Loop] = [self.ownership, self.poller, self.reaper, self._janitor]
+        self._loops: list[Loop] = [
+            self.ownership,
+            self.poller,
+            self.materializer,
+            self._sweeper,
+            self.reaper,
+            self._janitor,
+        ]
         self._tasks: list[asyncio.Task[None]] = []
         self._measure()
 
@@ -164,7 +187,7 @@ class Node:
         Shards go first, so that another owner serves them while this one waits for the rest.
         """
         self.draining.set()
-        await self._end([self.ownership, self.poller, self._janitor])
+        await self._end([self.ownership, self.poller, self.materializer, self._sweeper, self._janitor])
         await self.dispatcher.drain()
         try:
             await self.ownership.leave()

@@ -8,6 +8,7 @@ fence is never minted twice and grows for ever.
 import hashlib
 import re
 import uuid
+from datetime import UTC, datetime
 from typing import NewType
 
 from rota.domain import limits
@@ -19,6 +20,7 @@ TenantId = NewType("TenantId", int)
 CoordinatorId = NewType("CoordinatorId", str)
 ShardNo = NewType("ShardNo", int)
 Fence = NewType("Fence", int)
+ScheduleUid = NewType("ScheduleUid", str)
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _UUID_ANY_CASE = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{12}")
@@ -42,6 +44,12 @@ def shard_of(tenant: TenantId, job: JobId) -> ShardNo:
     return ShardNo((int(job[-6:], 16) + tenant * 40_503) % limits.SHARD_COUNT)
 
 
+def id_in_shard(id: str, tenant: TenantId, shard: ShardNo) -> JobId:
+    """A job's id like this one whose shard is the given one: jobs of a schedule live beside it."""
+    low = (shard - tenant * 40_503 - (int(id[-6:-2], 16) << 8)) % limits.SHARD_COUNT
+    return JobId(f"{id[:-2]}{low:02x}")
+
+
 def mint_fence(epoch: int, counter: int) -> Fence:
     """The `counter`-th fence of an epoch; never one of the next epoch's."""
     if not 0 < counter < 1 << limits.FENCE_COUNTER_BITS:
@@ -54,9 +62,11 @@ def epoch_of(fence: Fence) -> int:
     return fence >> limits.FENCE_COUNTER_BITS
 
 
-def effect_key(tenant_name: str, job: JobId, generation: int) -> str:
-    """The default effect key of a one-time job: equal in all attempts, other in each generation."""
-    return f"{tenant_name}/{job}/{generation}"
+def occurrence_id(nominal: datetime, generation: int) -> str:
+    """The id of an occurrence within its schedule, such as 20260308T070000Z, or 20260308T070000.250000Z-1."""
+    at = nominal.astimezone(UTC)
+    fraction = f".{at.microsecond:06d}" if at.microsecond else ""
+    return f"{at:%Y%m%dT%H%M%S}{fraction}Z" + (f"-{generation}" if generation else "")
 
 
 def parse_name(field: str, name: str, collection: str) -> str:

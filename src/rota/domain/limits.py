@@ -83,6 +83,44 @@ RULE_STEPS_MAX: Final = 5_000
 RULE_SEARCH_YEARS: Final = 100
 """How far ahead a next time is looked for. The rarest date that cron can name comes every 40 years at least."""
 
+CALENDAR_DATES_MAX: Final = 5_000
+NOTES_BYTES_MAX: Final = 4 * 1024
+APPLY_SET_BYTES_MAX: Final = 128
+LATE_TOLERANCE_DEFAULT_S: Final = 60.0
+LATE_TOLERANCE_MAX_S: Final = 3_600.0
+CATCH_UP_WINDOW_DEFAULT_S: Final = DAY_S
+CATCH_UP_WINDOW_MAX_S: Final = 366 * DAY_S
+CATCH_UP_MAX_DEFAULT: Final = 100
+CATCH_UP_MAX_MAX: Final = 10_000
+OVERLAP_LIMIT_MAX: Final = 10_000
+BUFFER_DEFAULT: Final = 100
+PAUSE_AFTER_FAILURES_MAX: Final = 1_000
+SCHEDULE_BATCH_MAX: Final = 1_000
+"""Schedules that one call creates or applies."""
+
+APPLY_CALENDARS_MAX: Final = 100
+CALENDAR_SCHEDULES_MAX: Final = 10_000
+"""Schedules that name one calendar: all of them follow its change in one transaction."""
+
+BACKFILL_RATE_DEFAULT: Final = 10.0
+BACKFILL_RATE_MIN: Final = 0.001
+BACKFILL_RATE_MAX: Final = 1_000.0
+BACKFILL_OCCURRENCES_MAX: Final = 10_000
+BACKFILLS_MAX: Final = 4
+"""Running backfills of one schedule."""
+
+MATERIALISE_AHEAD_S: Final = 60.0
+"""Occurrences whose overlap policy needs no look at other jobs become jobs this long before their nominal time."""
+
+WALK_MAX: Final = 5_000
+"""Occurrences that one step looks at for one schedule."""
+
+WALK_JOBS_MAX: Final = 1_000
+"""Jobs that one step makes for one schedule."""
+
+RANGE_MIN: Final = 16
+"""So many occurrences in a row without a job and with one fate are kept as one row."""
+
 PREVIEW_COUNT_MAX: Final = 1_000
 PREVIEW_COUNT_DEFAULT: Final = 10
 PREVIEW_LINES_MAX: Final = 2_000

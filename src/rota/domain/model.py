@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 
 from rota.domain import limits
-from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
+from rota.domain.ids import CoordinatorId, Fence, JobId, ScheduleUid, SessionId, ShardNo, TenantId
 
 
 class JobState(IntEnum):
@@ -173,6 +173,26 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class JobOrigin:
+    """The occurrence that a job was made for: `generation` tells apart those of one nominal instant."""
+
+    schedule_uid: ScheduleUid
+    schedule_id: str
+    nominal_at: datetime
+    generation: int
+
+
+def effect_key(tenant_name: str, job: JobId, generation: int, origin: JobOrigin | None = None) -> str:
+    """The default effect key of a job: equal in all attempts, other in each generation."""
+    if origin is None:
+        return f"{tenant_name}/{job}/{generation}"
+    nominal = origin.nominal_at.astimezone(UTC).replace(tzinfo=None).isoformat()
+    key = f"{tenant_name}/{origin.schedule_uid}/{nominal}Z/{origin.generation}"
+    # Told apart from a later occurrence of the same instant, which has a number of its own.
+    return f"{key}.{generation}" if generation else key
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job as readers see it, from whichever table holds it."""
 
@@ -202,6 +222,7 @@ class Job:
     completed_despite_cancel: bool
     reason: str
     traceparent: str
+    origin: JobOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +323,7 @@ class Grant:
     due_at: datetime
     traceparent: str
     tracestate: str
+    origin: JobOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from rota.domain import ids
 from rota.domain.ids import CoordinatorId, TenantId
-from rota.domain.model import Grant
+from rota.domain.model import Grant, effect_key
 from rota.store.port import Claim, LeaseStore
 from rota.telemetry import Metrics, Traces
 
@@ -25,7 +24,7 @@ class Leases:
             self._metrics.add("rota.claims.missed", len(claims) - len(grants))
         for grant in grants:
             if not grant.effect_key:
-                grant.effect_key = ids.effect_key(tenants[grant.tenant_id], grant.job_id, grant.generation)
+                grant.effect_key = effect_key(tenants[grant.tenant_id], grant.job_id, grant.generation, grant.origin)
             if self._traces is not None and grant.traceparent:
                 grant.traceparent = self._traces.lease(
                     parent=grant.traceparent,

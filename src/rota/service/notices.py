@@ -23,5 +23,8 @@ class Notices(Protocol):
     def lease_revoked(self, session: SessionId, job: JobId, fence: Fence) -> None:
         """The session's worker is to drop this job: its outcome would be refused."""
 
+    def schedules_armed(self) -> None:
+        """Somebody is to look at schedules at once."""
+
     def job_finished(self, job: JobId) -> None:
         """Terminal: whoever waits for it can look."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rota.domain.model import EffectReceipt, Failure, RetryPolicy, Timeouts
+from rota.domain.ids import ScheduleUid
+from rota.domain.model import EffectReceipt, Failure, JobOrigin, RetryPolicy, Timeouts
 
 _DEFAULT_RETRY = RetryPolicy()
 _DEFAULT_TIMEOUTS = Timeouts()
@@ -70,6 +71,12 @@ def receipts_json(receipts: Sequence[EffectReceipt]) -> str | None:
 
 def receipts(found: Sequence[Mapping[str, str]] | None) -> tuple[EffectReceipt, ...]:
     return tuple(EffectReceipt(r["effect_key"], r.get("reference", "")) for r in found or ())
+
+
+def origin(uid: str | None, id: str | None, nominal_at: datetime | None, generation: int | None) -> JobOrigin | None:
+    if uid is None or nominal_at is None:
+        return None
+    return JobOrigin(ScheduleUid(uid), id or "", nominal_at, generation or 0)
 
 
 def micros(instant: datetime) -> int:

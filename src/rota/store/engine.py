@@ -59,6 +59,10 @@ SET enable_sort = off;
 SET jit = off
 """
 
+# Firing joins what one statement wrote with what it is about to write: lists without an index, which nested loops would
+# compare each with each.
+_HASHING = f"{_SESSION}; SET enable_hashjoin = on"
+
 _TRY_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
 _REFUSED = (
     *_TRY_AGAIN,
@@ -112,9 +116,16 @@ class Lane:
     """`size` dedicated connections that take turns. Each is opened when first needed, and again after it was lost."""
 
     def __init__(
-        self, name: str, url: URL, size: int, on_error: Callable[[str], None], deadline_s: float = CLIENT_DEADLINE_S
+        self,
+        name: str,
+        url: URL,
+        size: int,
+        on_error: Callable[[str], None],
+        deadline_s: float = CLIENT_DEADLINE_S,
+        settings: str = _SESSION,
     ) -> None:
         self._name = name
+        self._settings = settings
         self._conninfo = conninfo(url)
         self._deadline_s = deadline_s
         self._on_error = on_error
@@ -192,7 +203,7 @@ class Lane:
                 keepalives_count=3,
                 tcp_user_timeout=20_000,
             )
-            await conn.execute(_SESSION)
+            await conn.execute(self._settings)
         except psycopg.Error as error:
             # Nothing was sent, so nothing can have happened.
             raise Unavailable(
@@ -229,6 +240,9 @@ class Database:
         self.claims = Lane("claims", parsed, claims, on_error)
         self.writes = Lane("writes", parsed, writes, on_error)
         self.reads = Lane("reads", parsed, 1, on_error)
+        self.fires = Lane("fires", parsed, 2, on_error, settings=_HASHING)
+        """Firing, and every change of schedules."""
+
         self.terms = Lane("terms", parsed, 2, on_error, TERMS_DEADLINE_S)
         """Renewal of shard terms and session beats: never behind bulk work, and impatient."""
 
@@ -244,7 +258,7 @@ class Database:
             raise translate(error, write=True) from error
 
     async def close(self) -> None:
-        for lane in (self.claims, self.writes, self.reads, self.terms):
+        for lane in (self.claims, self.writes, self.reads, self.fires, self.terms):
             await lane.close()
         await self._engine.dispose()
 

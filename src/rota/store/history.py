@@ -12,7 +12,7 @@ from psycopg import errors as pg
 
 from rota.store.engine import Database, Run
 
-PARTITIONED = ("finished_jobs", "attempts")
+PARTITIONED = ("finished_jobs", "attempts", "occurrences")
 
 _TODAY = "SELECT (now() AT TIME ZONE 'UTC')::date"
 
@@ -61,7 +61,7 @@ RETURNING 1
 """
 
 _DAY = re.compile(r"_(\d{4})(\d{2})(\d{2})$")
-_COLUMN = {"finished_jobs": "finished_at", "attempts": "ended_at"}
+_COLUMN = {"finished_jobs": "finished_at", "attempts": "ended_at", "occurrences": "nominal_at"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from rota.domain import limits
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import Grant, JobState
+from rota.store import codec
 from rota.store.engine import Database, array, by_key
 from rota.store.port import Claim, DueRow
 
@@ -54,7 +55,8 @@ WHERE {by_key("j", "c")} AND j.fence < c.fence
   AND (SELECT s.owner = %(owner)t::uuid AND s.epoch = c.fence >> 32 FROM shards s WHERE s.shard = j.shard)
 RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.run_timeout_ms,
           extract(epoch FROM j.deadline_at - now())::float8, j.payload, j.content_type, j.headers, j.effect_key,
-          j.due_at, j.traceparent, j.tracestate, j.generation
+          j.due_at, j.traceparent, j.tracestate, j.generation, j.schedule_uid::text, j.schedule_id, j.nominal_at,
+          j.occurrence_generation
 """
 
 _OVERHEAD = limits.LEASE_OVERHEAD_BYTES
@@ -134,4 +136,5 @@ def _grant(claim: Claim, r: tuple[Any, ...]) -> Grant:
         due_at=r[11],
         traceparent=r[12] or "",
         tracestate=r[13] or "",
+        origin=codec.origin(r[15], r[16], r[17], r[18]),
     )

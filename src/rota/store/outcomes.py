@@ -18,7 +18,8 @@ from rota.store.jobs import CREATE, create_params
 from rota.store.port import CreateCall, Created, Decided, Ended
 
 _COPIED = """tenant_id, id, priority, generation, attempt, max_attempts, run_timeout_ms, fence, due_at, created_at,
-    type, queue, content_type, payload, headers, labels, options, effect_key, concurrency_key, traceparent"""
+    type, queue, content_type, payload, headers, labels, options, effect_key, concurrency_key, traceparent,
+    schedule_uid, schedule_id, schedule_version, nominal_at, occurrence_generation"""
 
 _SUCCEED = f"""
 WITH r AS (
@@ -31,6 +32,10 @@ WITH r AS (
     WHERE {by_key("j", "r")}
       AND j.fence = r.r_fence AND j.session_id = r.r_session_id AND j.state IN (3, 5)
     RETURNING j.*, r.request_id, r.result, r.result_content_type, r.effect_state, r.receipts
+), healthy AS (
+    UPDATE schedule_timers t SET failures = 0
+    FROM done d
+    WHERE d.schedule_uid IS NOT NULL AND t.uid = ANY (ARRAY[d.schedule_uid]) AND t.failures > 0
 )
 INSERT INTO finished_jobs (
     {_COPIED}, attempts_counted, last_failure, state, leased_at, finished_at, session_id, outcome, request_id, result,
@@ -114,6 +119,13 @@ WITH r AS ({_DECIDED}), done AS (
     SELECT {_COPIED}, attempts_counted + counted, coalesce(failure::jsonb, last_failure), leased_at, now(), session_id,
            r_reason
     FROM done
+), failing AS (
+    UPDATE schedule_timers t
+    SET failures = t.failures + d.dead,
+        arm_at = CASE WHEN t.pause_after > 0 AND t.failures + d.dead >= t.pause_after AND t.state = 1
+                      THEN least(t.arm_at, now()) ELSE t.arm_at END
+    FROM (SELECT schedule_uid, count(*)::int AS dead FROM done WHERE schedule_uid IS NOT NULL GROUP BY 1) d
+    WHERE t.uid = ANY (ARRAY[d.schedule_uid])
 ), ended AS ({_ATTEMPT} FROM done)
 SELECT id::text, r_fence FROM done
 """

@@ -52,6 +52,10 @@ _SHARED = (
     "session_id",
     "last_failure",
     "traceparent",
+    "schedule_uid",
+    "schedule_id",
+    "nominal_at",
+    "occurrence_generation",
 )
 
 
@@ -253,4 +257,5 @@ def _job(row: Any) -> Job:
         completed_despite_cancel=row["despite_cancel"],
         reason=row["reason"] or "",
         traceparent=row["traceparent"] or "",
+        origin=codec.origin(row["schedule_uid"], row["schedule_id"], row["nominal_at"], row["occurrence_generation"]),
     )

@@ -27,6 +27,9 @@ LOCK_TIMEOUT_S = 3
 TRIES = 20
 TRY_AGAIN_S = 1.0
 
+TURN_S = 0.1
+"""How often a migration asks whether it is its turn."""
+
 _ONE_MIGRATION_AT_A_TIME = 0x526F7461
 
 
@@ -125,9 +128,16 @@ def _connect(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _one_at_a_time(url: str) -> Iterator[None]:
-    # A lock of a transaction, not of a connection, so that it holds through a pooler too.
+    # A lock of a transaction, not of a connection, so that it holds through a pooler too. Asked for again and again:
+    # whoever waits inside of a statement has a snapshot, and an index built concurrently waits for those to end.
     with _connect(url) as conn:
-        conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ONE_MIGRATION_AT_A_TIME})
+        while not conn.execute(
+            text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _ONE_MIGRATION_AT_A_TIME}
+        ).scalar():
+            conn.rollback()
+            threading.Event().wait(TURN_S)
+        # Lets go of that statement's snapshot.
+        conn.execute(text("SET LOCAL lock_timeout = 0"))
         yield
 
 

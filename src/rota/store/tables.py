@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     Identity,
     Index,
@@ -128,6 +129,17 @@ def _job_columns() -> list[Column[object]]:
     ]
 
 
+def _origin_columns() -> list[Column[object]]:
+    """The occurrence that a job comes from."""
+    return [
+        Column("schedule_uid", _uuid),
+        Column("schedule_id", Text),
+        Column("schedule_version", BigInteger),
+        Column("nominal_at", _instant),
+        Column("occurrence_generation", Integer),
+    ]
+
+
 jobs = Table(
     "jobs",
     metadata,
@@ -140,8 +152,10 @@ jobs = Table(
     Column("deadline_at", _instant),
     Column("tracestate", Text),
     Column("cancel_reason", Text),
+    *_origin_columns(),
     PrimaryKeyConstraint("tenant_id", "id"),
     Index("jobs_due_idx", "shard", "due_at", "id", postgresql_where=text("shard >= 0")),
+    Index("jobs_schedule_idx", "schedule_uid", "nominal_at", postgresql_where=text("schedule_uid IS NOT NULL")),
     postgresql_with={
         "fillfactor": "70",
         "autovacuum_vacuum_scale_factor": "0.02",
@@ -165,6 +179,7 @@ finished_jobs = Table(
     Column("effect_receipts", JSONB),
     Column("despite_cancel", Boolean, nullable=False),
     Column("reason", Text),
+    *_origin_columns(),
     PrimaryKeyConstraint("tenant_id", "id", "finished_at"),
     postgresql_partition_by="RANGE (finished_at)",
 )
@@ -196,6 +211,7 @@ dead_jobs = Table(
     Column("died_at", _instant, nullable=False),
     Column("session_id", _uuid),
     Column("reason", Text),
+    *_origin_columns(),
     PrimaryKeyConstraint("tenant_id", "id"),
 )
 
@@ -221,4 +237,162 @@ dedupe_keys = Table(
     Column("held_until", _instant),
     PrimaryKeyConstraint("tenant_id", "key"),
     Index("dedupe_keys_held_until_idx", "held_until"),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("uid", _uuid, nullable=False),
+    Column("shard", SmallInteger, nullable=False),
+    Column("definition", JSONB, nullable=False),
+    Column("labels", JSONB),
+    Column("type", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("priority", SmallInteger, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("run_timeout_ms", BigInteger, nullable=False),
+    Column("start_by_s", Double),
+    Column("total_s", Double),
+    Column("content_type", Text, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("headers", JSONB),
+    Column("job_labels", JSONB),
+    Column("options", JSONB),
+    Column("concurrency_key", Text),
+    Column("apply_set", Text),
+    Column("traceparent", Text),
+    Column("created_at", _instant, nullable=False),
+    Column("updated_at", _instant, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "id"),
+    UniqueConstraint("uid", name="schedules_uid_key"),
+    Index("schedules_apply_set_idx", "tenant_id", "apply_set", "id", postgresql_where=text("apply_set IS NOT NULL")),
+)
+
+schedule_timers = Table(
+    "schedule_timers",
+    metadata,
+    Column("uid", _uuid, primary_key=True),
+    Column("tenant_id", Integer, nullable=False),
+    Column("shard", SmallInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", SmallInteger, nullable=False),
+    Column("cursor_at", _instant, nullable=False),
+    Column("next_nominal", _instant),
+    Column("next_due", _instant),
+    Column("arm_at", _instant),
+    Column("fired", BigInteger, nullable=False),
+    Column("buffered", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("pause_after", Integer, nullable=False),
+    Column("fates", ARRAY(BigInteger), nullable=False),
+    Column("episode", JSONB),
+    Column("paused_at", _instant),
+    Column("last_nominal", _instant),
+    Column("last_fire_at", _instant),
+    Column("last_job", _uuid),
+    Column("state_reason", Text),
+    Column("state_author", Text),
+    Column("state_at", _instant, nullable=False),
+    Column("tzdata", Text, nullable=False),
+    Index("schedule_timers_arm_idx", "shard", "arm_at", "uid", postgresql_where=text("arm_at IS NOT NULL")),
+    postgresql_with={
+        "fillfactor": "80",
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_vacuum_threshold": "2000",
+    },
+)
+
+occurrences = Table(
+    "occurrences",
+    metadata,
+    Column("schedule_uid", _uuid, nullable=False),
+    Column("nominal_at", _instant, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("tenant_id", Integer, nullable=False),
+    Column("due_at", _instant, nullable=False),
+    Column("origin", SmallInteger, nullable=False),
+    Column("fate", SmallInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("recorded_at", _instant, nullable=False),
+    Column("local_time", Text, nullable=False),
+    Column("reason", Text),
+    Column("job_id", _uuid),
+    Column("blocking_job", _uuid),
+    Column("backfill_id", _uuid),
+    Column("count", BigInteger, nullable=False),
+    Column("last_nominal", _instant),
+    Column("missed", BigInteger),
+    Column("first_missed", _instant),
+    Column("forced", Boolean, nullable=False),
+    Column("payload", LargeBinary),
+    Column("content_type", Text),
+    PrimaryKeyConstraint("schedule_uid", "nominal_at", "generation"),
+    Index("occurrences_waiting_idx", "schedule_uid", "nominal_at", "generation", postgresql_where=text("fate = 2")),
+    postgresql_partition_by="RANGE (nominal_at)",
+)
+
+deleted_schedules = Table(
+    "deleted_schedules",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("uid", _uuid, nullable=False),
+    Column("deleted_at", _instant, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "id", "uid"),
+)
+
+calendars = Table(
+    "calendars",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("uid", _uuid, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("dates", ARRAY(Text), nullable=False),
+    Column("notes", Text, nullable=False),
+    Column("labels", JSONB),
+    Column("created_at", _instant, nullable=False),
+    Column("updated_at", _instant, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "id"),
+)
+
+schedule_calendars = Table(
+    "schedule_calendars",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("calendar_id", Text, nullable=False),
+    Column("schedule_uid", _uuid, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "calendar_id", "schedule_uid"),
+    Index("schedule_calendars_schedule_uid_idx", "schedule_uid"),
+)
+
+backfills = Table(
+    "backfills",
+    metadata,
+    Column("id", _uuid, primary_key=True),
+    Column("schedule_uid", _uuid, nullable=False),
+    Column("tenant_id", Integer, nullable=False),
+    Column("shard", SmallInteger, nullable=False),
+    Column("start_at", _instant, nullable=False),
+    Column("end_at", _instant, nullable=False),
+    Column("include_fired", Boolean, nullable=False),
+    Column("rate", Double, nullable=False),
+    Column("overlap_mode", SmallInteger),
+    Column("overlap_limit", Integer),
+    Column("priority", SmallInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("state", SmallInteger, nullable=False),
+    Column("cursor_at", _instant, nullable=False),
+    Column("next_nominal", _instant),
+    Column("next_at", _instant, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("fired", BigInteger, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("created_at", _instant, nullable=False),
+    Column("finished_at", _instant),
+    Index("backfills_schedule_uid_id_idx", "schedule_uid", "id"),
+    Index("backfills_next_idx", "shard", "next_at", "id", postgresql_where=text("state = 1")),
 )

@@ -1,0 +1,158 @@
+"""One step of a schedule: from its timer and the clock to fates, jobs and the timer after it. Pure.
+
+A step is taken when the timer is armed, or before a change, so that what came due under the old definition is decided
+by it. Applied twice it decides nothing new, since the cursor has moved.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from rota.domain import limits
+from rota.domain.errors import InvalidArgument
+from rota.domain.ids import JobId
+from rota.domain.missed import walk
+from rota.domain.overlap import Record, Waiting, resolve
+from rota.domain.recurrence import Fire, Rule
+from rota.domain.schedule import Definition, Fate, Origin, OverlapMode, OverlapPolicy, ScheduleState, Timer
+
+PAUSE_RECORD_S = 600.0
+"""What a paused schedule suppresses is written down this often."""
+
+BUFFER_RECHECK_S = 1.0
+"""How often a waiting occurrence looks whether its turn has come."""
+
+POSTPONE_S = 60.0
+"""How long a schedule whose step failed is left alone."""
+
+NO_TIMES_LEFT = "no time is left: the rule or end_time has come to its end"
+COUNT_REACHED = "max_count occurrences have fired"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`displaced`: jobs that are to go before those that wait can start; `fence_out`: at once. `more`: the next step
+    can be taken at once."""
+
+    timer: Timer
+    records: tuple[Record, ...] = ()
+    displaced: tuple[JobId, ...] = ()
+    fence_out: bool = False
+    more: bool = False
+
+
+def needs_jobs(timer: Timer, definition: Definition) -> bool:
+    """Whether a step has to know the schedule's jobs, and so to hold its lock while it looks."""
+    return timer.buffered > 0 or not definition.overlap.ahead
+
+
+def decide(
+    timer: Timer,
+    definition: Definition,
+    rule: Rule,
+    running: Sequence[JobId],
+    waiting: Sequence[Waiting],
+    now: datetime,
+    mint: Callable[[], JobId],
+    tzdata: str,
+) -> Step:
+    """The step of a schedule that is ACTIVE, PAUSED, or has occurrences that wait.
+
+    A rule that cannot be evaluated any more puts the schedule in ERROR.
+    """
+    fires = timer.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED)
+    try:
+        found = walk(timer, definition, rule, now) if fires else None
+        slots = found.slots if found is not None else []
+        result = resolve(definition.overlap, slots, running, waiting, _left(timer, definition, waiting), mint)
+        if result.used < len(slots):
+            cursor = slots[result.used - 1].last or slots[result.used - 1].nominal if result.used else timer.cursor
+            more, episode = False, None
+        else:
+            cursor = found.cursor if found is not None else timer.cursor
+            more, episode = (found.more, found.episode) if found is not None else (False, None)
+        full = result.full and timer.state is ScheduleState.ACTIVE
+        coming = rule.next_after(cursor) if fires and not full else None
+    except InvalidArgument as error:
+        return Step(failed(timer, error.message, now))
+    moved = replace(
+        timer,
+        cursor=cursor,
+        episode=episode,
+        fired=timer.fired + result.fired,
+        buffered=timer.buffered + result.buffered,
+        fates=_counted(timer.fates, result.records),
+        tzdata=tzdata,
+    )
+    if timer.state is ScheduleState.ACTIVE and not more and coming is None:
+        moved = exhausted(moved, COUNT_REACHED if full else NO_TIMES_LEFT, now)
+    fired = [record for record in result.records if record.fate is Fate.FIRED]
+    if fired:
+        by_rule = [record.nominal for record in fired if record.origin in (Origin.RULE, Origin.CATCH_UP)]
+        last = max(by_rule) if by_rule else moved.last_nominal
+        moved = replace(moved, last_job=fired[-1].job_id, last_fire_at=now, last_nominal=last)
+    moved = armed(moved, definition.overlap, coming, now, more=more)
+    revoke = definition.overlap.mode is OverlapMode.REPLACE
+    return Step(moved, tuple(result.records), result.displaced, revoke, more)
+
+
+def armed(timer: Timer, overlap: OverlapPolicy, coming: Fire | None, now: datetime, *, more: bool = False) -> Timer:
+    """The timer set for what comes next."""
+    at: datetime | None = None
+    if timer.state is ScheduleState.ACTIVE and coming is not None:
+        ahead_s = limits.MATERIALISE_AHEAD_S
+        at = coming.nominal - timedelta(seconds=ahead_s) if overlap.ahead else coming.due
+    elif timer.state is ScheduleState.PAUSED and coming is not None:
+        at = max(coming.due, now + timedelta(seconds=PAUSE_RECORD_S))
+    if timer.buffered > 0:
+        again = now + timedelta(seconds=BUFFER_RECHECK_S)
+        at = again if at is None else min(at, again)
+    if more:
+        at = now
+    shown = coming if timer.state is ScheduleState.ACTIVE else None
+    return replace(
+        timer,
+        arm_at=at,
+        next_nominal=shown.nominal if shown is not None else None,
+        next_due=shown.due if shown is not None else None,
+    )
+
+
+def exhausted(timer: Timer, why: str, now: datetime) -> Timer:
+    return stated(timer, ScheduleState.EXHAUSTED, why, "", now)
+
+
+def failed(timer: Timer, why: str, now: datetime) -> Timer:
+    """In ERROR: it fires no more until somebody edits or resumes it."""
+    stopped = stated(timer, ScheduleState.ERROR, why[: limits.REASON_BYTES_MAX], "", now)
+    return replace(stopped, next_nominal=None, next_due=None, arm_at=None)
+
+
+def postponed(timer: Timer, now: datetime) -> Step:
+    """Nothing, for a while: something is wrong that is not the schedule's own matter. What comes due meanwhile is
+    missed, and treated so."""
+    return Step(replace(timer, arm_at=now + timedelta(seconds=POSTPONE_S)))
+
+
+def stated(timer: Timer, state: ScheduleState, reason: str, author: str, now: datetime) -> Timer:
+    """In a new state, and so in a new version."""
+    return replace(
+        timer, version=timer.version + 1, state=state, state_reason=reason, state_author=author, state_at=now
+    )
+
+
+def _left(timer: Timer, definition: Definition, waiting: Sequence[Waiting]) -> int | None:
+    most = definition.timing.max_count
+    return None if most is None else max(most - timer.fired - sum(each.counts for each in waiting), 0)
+
+
+def _counted(fates: tuple[int, ...], records: Sequence[Record]) -> tuple[int, ...]:
+    """The counts of the rule's own occurrences after these records."""
+    counts = list(fates)
+    for record in records:
+        if record.origin not in (Origin.RULE, Origin.CATCH_UP):
+            continue
+        counts[record.fate - 1] += record.count
+        if record.was_waiting:
+            counts[Fate.BUFFERED - 1] -= 1
+    return tuple(counts)

@@ -1,0 +1,296 @@
+"""Firing armed schedules: what is due becomes jobs, and everything else its fate.
+
+Steps whose policy needs no look at other jobs are decided from what was read and written in one statement for hundreds
+of schedules. The others are decided under the schedules' locks, hundreds at a time too. A schedule whose step fails is
+moved aside for a minute and never holds up the others; one whose rule gives no answer goes into ERROR.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from rota.clock import Clock, DatabaseClock
+from rota.domain import zones
+from rota.domain.errors import RotaError
+from rota.domain.ids import CoordinatorId, JobId, ScheduleUid, ShardNo
+from rota.domain.model import CancelMode, ShardTerm
+from rota.domain.overlap import Waiting
+from rota.domain.recurrence import Rule
+from rota.domain.schedule import Calendars, Fate, Schedule, ScheduleState, compiled
+from rota.domain.step import POSTPONE_S, Step, decide, failed, needs_jobs, postponed
+from rota.service.changing import Minting
+from rota.service.jobs import Jobs
+from rota.service.notices import Notices
+from rota.service.schedules import Schedules
+from rota.store.scheduleport import Armed, FireStore, Held, Move, Unwritable
+from rota.telemetry import Metrics, Traces
+
+log = logging.getLogger(__name__)
+
+RULES_MAX = 20_000
+"""Compiled rules kept, a few KiB each; the longest unused goes first."""
+
+RECORDS_MAX = 1_000
+"""Occurrences of one transaction, but for a schedule that has more by itself."""
+
+HELD_MAX = 200
+"""Schedules of one transaction that holds their locks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A schedule as it was when its rule was compiled."""
+
+    schedule: Schedule
+    rule: Rule
+
+
+class Fires:
+    def __init__(
+        self,
+        store: FireStore,
+        schedules: Schedules,
+        jobs: Jobs,
+        owner: CoordinatorId,
+        notices: Notices,
+        clock: Clock,
+        database_clock: DatabaseClock,
+        metrics: Metrics,
+        traces: Traces | None,
+    ) -> None:
+        self._store = store
+        self._schedules = schedules
+        self._jobs = jobs
+        self._owner = owner
+        self._notices = notices
+        self._clock = clock
+        self._database_clock = database_clock
+        self._metrics = metrics
+        self._traces = traces
+        self._known: OrderedDict[ScheduleUid, tuple[int, Known]] = OrderedDict()
+
+    async def run(self, terms: Mapping[ShardNo, ShardTerm], armed: Sequence[Armed], now: datetime) -> bool:
+        """Takes a step of each; whether some of them have more to do at once."""
+        known = await self.learn(armed, now, terms)
+        plain: list[Armed] = []
+        held: list[Armed] = []
+        for each in armed:
+            found = known.get(each.uid)
+            if found is None or each.shard not in terms:
+                continue
+            most = found.schedule.definition.pause_after_failures
+            if most and each.timer.failures >= most and each.timer.state is ScheduleState.ACTIVE:
+                await self._schedules.pause_failing(found.schedule)
+            elif needs_jobs(each.timer, found.schedule.definition):
+                held.append(each)
+            else:
+                plain.append(each)
+        more = await self._fire_plain(plain, known, terms, now)
+        for start in range(0, len(held), HELD_MAX):
+            more |= await self._fire_held(held[start : start + HELD_MAX], known, terms)
+        return more
+
+    async def _fire_plain(
+        self,
+        armed: Sequence[Armed],
+        known: Mapping[ScheduleUid, Known],
+        terms: Mapping[ShardNo, ShardTerm],
+        now: datetime,
+    ) -> bool:
+        more = False
+        moves: list[Move] = []
+        records = 0
+        for each in armed:
+            move = self._decided(each, known[each.uid], (), (), now, terms)
+            if moves and records + len(move.step.records) > RECORDS_MAX:
+                await self._write(moves)
+                moves, records = [], 0
+                await self._clock.sleep(0)
+            moves.append(move)
+            records += len(move.step.records)
+            more |= move.step.more
+        if moves:
+            await self._write(moves)
+        return more
+
+    async def _write(self, moves: Sequence[Move]) -> None:
+        """Writes steps; where one of them spoils the batch, all but that one."""
+        try:
+            entries, moved = await self._store.fire(moves, self._owner)
+        except Unwritable as error:
+            if len(moves) > 1:
+                middle = len(moves) // 2
+                await self._write(moves[:middle])
+                await self._write(moves[middle:])
+                return
+            await self._set_aside(moves[0], error)
+            return
+        self._notices.jobs_waiting(entries)
+        self._count([move for move in moves if move.armed.uid in moved])
+
+    async def _fire_held(
+        self, armed: Sequence[Armed], known: Mapping[ScheduleUid, Known], terms: Mapping[ShardNo, ShardTerm]
+    ) -> bool:
+        taken: list[Move] = []
+
+        def decided(found: Sequence[Held]) -> list[Move]:
+            taken.clear()
+            # One that changed since it was read is left for the next round, which sees it as it is.
+            taken.extend(
+                self._decided(each.armed, known[each.armed.uid], each.running, each.waiting, each.now, terms)
+                for each in found
+                if each.armed.timer.version == self._known_version(each.armed.uid, known)
+            )
+            return taken
+
+        try:
+            entries, moved = await self._store.fire_held([each.uid for each in armed], self._owner, decided)
+        except Unwritable as error:
+            if len(armed) > 1:
+                middle = len(armed) // 2
+                more = await self._fire_held(armed[:middle], known, terms)
+                return await self._fire_held(armed[middle:], known, terms) or more
+            if taken:
+                await self._set_aside(taken[0], error)
+            return False
+        self._notices.jobs_waiting(entries)
+        done = [move for move in taken if move.armed.uid in moved]
+        self._count(done)
+        displaced = False
+        for move in done:
+            displaced |= await self._displace(move)
+        return displaced or any(move.step.more for move in done)
+
+    async def _displace(self, move: Move) -> bool:
+        """Sends away the jobs that those that wait are to replace; whether all of them are terminal now.
+
+        Between the commit and this a crash costs nothing: what waits looks again, and says so again.
+        """
+        mode = CancelMode.FENCE_OUT if move.step.fence_out else CancelMode.COOPERATIVE
+        gone = bool(move.step.displaced)
+        for job in move.step.displaced:
+            try:
+                found = await self._jobs.cancel(
+                    move.armed.tenant_id, job, mode, "a newer occurrence of its schedule takes its place"
+                )
+                gone &= found.state.terminal
+            except RotaError as error:
+                log.info("jobs/%s could not be cancelled for its successor yet: %s", job, error)
+                gone = False
+        return gone
+
+    def _decided(
+        self,
+        armed: Armed,
+        known: Known,
+        running: Sequence[JobId],
+        waiting: Sequence[Waiting],
+        now: datetime,
+        terms: Mapping[ShardNo, ShardTerm],
+    ) -> Move:
+        schedule = known.schedule
+        term = terms.get(armed.shard)
+        mint = Minting(self._clock, armed.tenant_id, armed.shard)
+        try:
+            step = decide(
+                armed.timer,
+                schedule.definition,
+                known.rule,
+                running,
+                waiting,
+                now,
+                mint,
+                zones.version(),
+            )
+        except Exception as error:
+            self._complain(armed, error)
+            step = postponed(armed.timer, now)
+        if step.timer.state is ScheduleState.ERROR:
+            log.warning("schedules/%s of tenant %d stopped: %s", schedule.id, armed.tenant_id, step.timer.state_reason)
+        return Move(armed, step, term.epoch if term is not None else 0, self._trace(step, schedule))
+
+    def _trace(self, step: Step, schedule: Schedule) -> dict[JobId, str]:
+        """A trace of its own for each job, linked to the schedule's creation."""
+        if self._traces is None:
+            return {}
+        job = schedule.definition.job
+        found: dict[JobId, str] = {}
+        for record in step.records:
+            if record.fate is Fate.FIRED and record.job_id is not None:
+                found[record.job_id] = self._traces.fire(
+                    origin=schedule.traceparent,
+                    job_id=record.job_id,
+                    type=job.type,
+                    queue=job.queue,
+                    schedule=schedule.id,
+                )
+        return found
+
+    async def _set_aside(self, move: Move, error: Exception) -> None:
+        self._complain(move.armed, error)
+        await self._store.fire([replace(move, step=postponed(move.armed.timer, self._database_clock.datetime()))], self._owner)
+
+    def _complain(self, armed: Armed, error: Exception) -> None:
+        log.error("a step of schedule %s failed, trying again in %g s", armed.uid, POSTPONE_S, exc_info=error)
+        self._metrics.add("rota.schedules.failed")
+
+    async def learn(
+        self, armed: Sequence[Armed], now: datetime, terms: Mapping[ShardNo, ShardTerm]
+    ) -> dict[ScheduleUid, Known]:
+        """Definitions and rules of these schedules; one whose rule cannot be read any more goes into ERROR."""
+        known: dict[ScheduleUid, Known] = {}
+        missing: list[Armed] = []
+        for each in armed:
+            kept = self._known.get(each.uid)
+            if kept is not None and kept[0] == each.timer.version:
+                self._known.move_to_end(each.uid)
+                known[each.uid] = kept[1]
+            else:
+                missing.append(each)
+        for bite in _bites(missing, RECORDS_MAX):
+            found = await self._store.definitions([each.uid for each in bite])
+            for index, each in enumerate(bite):
+                stored = found.get(each.uid)
+                # Read later than the timer, so a definition may be newer: its version is then no longer the timer's.
+                if stored is None or stored[0].timer.version != each.timer.version:
+                    continue
+                if index % 50 == 49:
+                    await self._clock.sleep(0)
+                learnt = await self._compiled(each, *stored, now, terms)
+                if learnt is not None:
+                    known[each.uid] = learnt
+        return known
+
+    async def _compiled(
+        self, each: Armed, schedule: Schedule, calendars: Calendars, now: datetime, terms: Mapping[ShardNo, ShardTerm]
+    ) -> Known | None:
+        try:
+            rule = compiled(schedule.definition.timing, schedule.uid, calendars)
+        except RotaError as error:
+            log.warning("schedules/%s of tenant %d stopped: %s", schedule.id, each.tenant_id, error.message)
+            term = terms.get(each.shard)
+            if term is not None:
+                step = Step(failed(each.timer, error.message, now))
+                await self._store.fire([Move(each, step, term.epoch)], self._owner)
+            return None
+        found = Known(schedule, rule)
+        self._known[each.uid] = (each.timer.version, found)
+        while len(self._known) > RULES_MAX:
+            self._known.popitem(last=False)
+        return found
+
+    def _known_version(self, uid: ScheduleUid, known: Mapping[ScheduleUid, Known]) -> int:
+        found = known.get(uid)
+        return found.schedule.timer.version if found is not None else -1
+
+    def _count(self, moves: Sequence[Move]) -> None:
+        for move in moves:
+            for record in move.step.records:
+                self._metrics.add("rota.occurrences", record.count, record.fate.name.lower())
+
+
+def _bites(items: Sequence[Armed], size: int) -> Iterator[Sequence[Armed]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
