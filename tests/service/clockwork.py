@@ -4,7 +4,7 @@ The database's `now()` and `clock_timestamp()` are found in a schema of the test
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -16,7 +16,7 @@ from rota.coordinator.materializer import Materializer
 from rota.coordinator.memory import Memory
 from rota.coordinator.sweeper import Sweeper
 from rota.domain.ids import JobId, SessionId
-from rota.domain.model import Failure, Grant, Identity, Outcome, Result, Role, ShardTerm
+from rota.domain.model import Failure, Grant, Identity, Outcome, Payload, Result, Role, ShardTerm
 from rota.domain.recurrence import RuleKind
 from rota.domain.schedule import (
     Definition,
@@ -35,7 +35,7 @@ from rota.service.drafts import Draft
 from rota.service.fires import Fires
 from rota.service.jobs import Jobs
 from rota.service.repairs import Repairs
-from rota.service.schedules import Schedules
+from rota.service.schedules import Schedules, Triggered
 from rota.store.fires import PgFires
 from rota.store.port import Claim
 from rota.store.scheduleport import OccurrenceFilter, RequestKey
@@ -180,6 +180,30 @@ class Clockwork(World):
     async def get(self, id: str = "s") -> Schedule:
         return await self.schedules.get(self.identity_, id)
 
+    async def edit(self, id: str = "s", *, version: int | None = None, **fields: Any) -> Schedule:
+        return await self.schedules.update(
+            self.identity_, id, lambda old: replace(old, **fields), version=version, request=NO_REQUEST
+        )
+
+    async def pause(self, id: str = "s", reason: str = "") -> Schedule:
+        return await self.schedules.pause(self.identity_, id, reason, version=None)
+
+    async def resume(self, id: str = "s", catch_up: MissedPolicy | None = None) -> Schedule:
+        return await self.schedules.resume(self.identity_, id, "", version=None, catch_up=catch_up)
+
+    async def trigger(
+        self,
+        id: str = "s",
+        *,
+        force: bool = False,
+        payload: Payload | None = None,
+        reason: str = "",
+        request: RequestKey = NO_REQUEST,
+    ) -> Triggered:
+        return await self.schedules.trigger(
+            self.identity_, id, force=force, payload=payload, reason=reason, request=request
+        )
+
     async def ledger(self, id: str = "s", **where: Any) -> list[Occurrence]:
         """Oldest first."""
         found: list[Occurrence] = []
@@ -244,6 +268,11 @@ class Clockwork(World):
             assert tuple(ledger) == schedule.timer.fates, (id, ledger, schedule.timer.fates)
             jobs = [each.job_id for each in await self.ledger(id) if each.fate is Fate.FIRED]
             assert len(jobs) == len(set(jobs))
+
+    def counted(self, metric: str, label: str = "") -> float:
+        found = next(reading for spec, reading in self.metrics.readings() if spec.name == metric)
+        assert isinstance(found, Mapping)
+        return found.get(label, 0)
 
     def nominals(self, occurrences: Iterable[Occurrence]) -> list[str]:
         return [f"{each.nominal:%H:%M:%S}" for each in occurrences]

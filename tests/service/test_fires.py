@@ -32,7 +32,7 @@ async def test_a_fire_costs_one_row_each_whoever_repeats_it(clockwork: Clockwork
         await first.step()
         await clockwork.settle()
         await first.step()
-    assert len((await clockwork.ledger("s7"))) == 6
+    assert len(await clockwork.ledger("s7")) == 6
     assert await clockwork.value("SELECT count(*) FROM jobs") == 1_800
     await clockwork.check(*(f"s{n}" for n in range(0, 300, 50)))
 

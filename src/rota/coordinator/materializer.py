@@ -65,7 +65,8 @@ class Materializer(Loop):
         if more or any(count >= page for count in counts.values()):
             return 0.0
         if await self._backfills.run(self._memory.terms):
-            return min(TICK_S / 10, self._until_next(armed, due))
+            # What is live comes first again.
+            return 0.0
         return self._until_next(armed, due)
 
     def _until_next(self, armed: list[Armed], due: list[Armed]) -> float:

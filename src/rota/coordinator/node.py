@@ -85,7 +85,7 @@ class Node:
         self.delivery_ttl_s = delivery_ttl_s
         self.memory = Memory(self.database_clock, metrics)
         self.jobs = Jobs(jobs, reader, outcomes, self.memory, metrics)
-        self.completions = Completions(outcomes, self.memory, clock, self.database_clock, metrics, telemetry.traces)
+        self.completions = Completions(outcomes, self.memory, clock, metrics, telemetry.traces)
         self.sessions = Sessions(sessions, id, session_ttl_s, metrics)
         self._metrics = metrics
         self.reaper = Reaper(
@@ -148,7 +148,9 @@ class Node:
         self.schedules = Schedules(schedules, self.jobs, self.memory, clock, self.database_clock, metrics)
         self.calendars = Calendars(schedules, self.memory, clock)
         self.backfills = Backfills(schedules, fires, self.memory, clock, self.database_clock)
-        firing = Fires(fires, self.schedules, self.jobs, id, self.memory, clock, metrics, telemetry.traces)
+        firing = Fires(
+            fires, self.schedules, self.jobs, id, self.memory, clock, self.database_clock, metrics, telemetry.traces
+        )
         self.materializer = Materializer(self.memory, fires, firing, self.backfills, clock, self.database_clock)
         self._sweeper = Sweeper(self.memory, fires, Repairs(fires, firing, id, metrics), clock, self.database_clock)
         self.draining = asyncio.Event()

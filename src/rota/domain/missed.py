@@ -81,7 +81,7 @@ def walk(timer: Timer, definition: Definition, rule: Rule, now: datetime) -> Wal
     if paused and not more:
         cursor = max(cursor, now)
     episode = step.episode if more or (step.episode and _goes_on(step.episode, rule, cursor, definition)) else None
-    return Walk(_in_ranges(slots), cursor, episode, more)
+    return Walk(_in_ranges(slots, now), cursor, episode, more)
 
 
 class _Step:
@@ -118,8 +118,8 @@ class _Step:
 
     def _take_missed(self, index: int, slot: Slot, episode: Episode) -> None:
         policy = episode.policy
-        if episode.suppressed:
-            self.slots.append(replace(slot, fate=Fate.SUPPRESSED_PAUSED))
+        if episode.fate is not None:
+            self.slots.append(replace(slot, fate=episode.fate))
         elif policy.mode is MissedMode.SKIP:
             self.slots.append(replace(slot, fate=Fate.SKIPPED_MISSED, reason=_late(slot, policy)))
         elif policy.mode is MissedMode.CATCH_UP:
@@ -213,15 +213,15 @@ def _late(slot: Slot, policy: MissedPolicy) -> str:
     return f"{slot.reason}; {why}" if slot.reason else why
 
 
-def _in_ranges(slots: list[Slot]) -> list[Slot]:
-    """Long rows of one fate without a job become one slot each."""
+def _in_ranges(slots: list[Slot], now: datetime) -> list[Slot]:
+    """Long rows of one fate without a job become one slot each; but not what an edit may still take back."""
     found: list[Slot] = []
     run: list[Slot] = []
     for slot in slots:
-        if run and (slot.fate is None or slot.fate is not run[0].fate):
+        if run and (slot.fate is None or slot.fate is not run[0].fate or slot.nominal > now):
             found += _merged(run)
             run = []
-        if slot.fate is None:
+        if slot.fate is None or slot.nominal > now:
             found.append(slot)
         else:
             run.append(slot)

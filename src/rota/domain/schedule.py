@@ -171,7 +171,7 @@ class Episode:
     """Missed occurrences that are being worked off: those that came due at or before `until`.
 
     `cutoff`: CATCH_UP runs none with an earlier nominal time. `first` and `count`: COALESCE, those passed so far.
-    `suppressed`: they fell into a pause that is over, and none of them runs.
+    `fate`: known for all of them: they fell into a pause that is over, or were excluded until a calendar changed.
     """
 
     until: datetime
@@ -179,7 +179,7 @@ class Episode:
     cutoff: datetime | None = None
     first: datetime | None = None
     count: int = 0
-    suppressed: bool = False
+    fate: Fate | None = None
 
 
 @dataclass(frozen=True, slots=True)

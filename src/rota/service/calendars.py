@@ -103,7 +103,7 @@ async def rewrite(
         )
     if naming:
         withdrawn = await tx.withdraw(naming, now, None)
-        await tx.reset({uid: found.ahead for uid, found in withdrawn.items()}, now)
+        await tx.reset(withdrawn, now)
 
 
 def checked(calendar: Calendar, at: str) -> None:

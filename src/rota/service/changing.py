@@ -71,10 +71,10 @@ class Changing:
             return schedule
         calendars = await self._tx.calendars(schedule.tenant_id, definition.timing.calendars)
         rule = compiled(definition.timing, schedule.uid, calendars, at)
-        schedule = await self._settled(schedule, now)
+        retimed = (old.timing, old.overlap) != (definition.timing, definition.overlap)
+        schedule = await self._settled(schedule, now, with_excluded=retimed)
         before = schedule.timer
         timer = replace(before, version=before.version + 1)
-        retimed = (old.timing, old.overlap) != (definition.timing, definition.overlap)
         if retimed:
             # Nothing that the new rule names before this instant was ever promised.
             timer = replace(await self._back_to(schedule, timer, now), cursor=now, episode=None)
@@ -123,7 +123,7 @@ class Changing:
         timer = replace(stated(before, ScheduleState.ACTIVE, reason, author, now), failures=0, paused_at=None)
         if before.state is ScheduleState.PAUSED:
             if catch_up is None:
-                timer = replace(timer, episode=Episode(now, schedule.definition.missed, suppressed=True))
+                timer = replace(timer, episode=Episode(now, schedule.definition.missed, fate=Fate.SUPPRESSED_PAUSED))
             else:
                 timer = await self._caught_up(schedule, timer, rule, catch_up, now)
         timer = armed(timer, schedule.definition.overlap, rule.next_after(timer.cursor), now, more=True)
@@ -152,8 +152,8 @@ class Changing:
     async def _back_to(self, schedule: Schedule, timer: Timer, now: datetime, fate_before: Fate | None = None) -> Timer:
         """Takes back what was made ahead of `now`, so that the next step decides about it again."""
         withdrawn = (await self._tx.withdraw([schedule.uid], now, fate_before))[schedule.uid]
-        gone = withdrawn.before + withdrawn.ahead
-        shift = {Fate.FIRED: -gone}
+        gone = withdrawn.before + withdrawn.fired
+        shift = {Fate.FIRED: -gone, Fate.EXCLUDED: -withdrawn.excluded}
         if fate_before is not None:
             shift[fate_before] = withdrawn.before
         return replace(
@@ -163,13 +163,15 @@ class Changing:
             fates=shifted(timer.fates, shift),
         )
 
-    async def _settled(self, schedule: Schedule, now: datetime) -> Schedule:
-        """Decides what came due before a change."""
+    async def _settled(self, schedule: Schedule, now: datetime, *, with_excluded: bool = False) -> Schedule:
+        """Decides what came due before a change; what the old rule excluded, too."""
         for _ in range(SETTLE_STEPS_MAX):
             timer = schedule.timer
             if timer.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED) or timer.arm_at is None:
                 break
-            if timer.state is ScheduleState.ACTIVE and (timer.next_nominal or timer.arm_at) > now:
+            due = timer.state is ScheduleState.PAUSED or (timer.next_nominal or timer.arm_at) <= now
+            timing = schedule.definition.timing
+            if not due and not (with_excluded and (timing.dates or timing.calendars)):
                 break
             rule = await self._rule(schedule)
             if rule is None:

@@ -158,10 +158,10 @@ class Fires:
         self._notices.jobs_waiting(entries)
         done = [move for move in taken if move.armed.uid in moved]
         self._count(done)
-        displaced = False
-        for move in done:
-            displaced |= await self._displace(move)
-        return displaced or any(move.step.more for move in done)
+        # Once those that were in the way are gone, the others need not wait for their next look.
+        free = [move.armed for move in done if await self._displace(move)]
+        again = await self._fire_held(free, known, terms) if free else False
+        return again or any(move.step.more for move in done)
 
     async def _displace(self, move: Move) -> bool:
         """Sends away the jobs that those that wait are to replace; whether all of them are terminal now.
@@ -230,7 +230,9 @@ class Fires:
 
     async def _set_aside(self, move: Move, error: Exception) -> None:
         self._complain(move.armed, error)
-        await self._store.fire([replace(move, step=postponed(move.armed.timer, self._database_clock.datetime()))], self._owner)
+        await self._store.fire(
+            [replace(move, step=postponed(move.armed.timer, self._database_clock.datetime()))], self._owner
+        )
 
     def _complain(self, armed: Armed, error: Exception) -> None:
         log.error("a step of schedule %s failed, trying again in %g s", armed.uid, POSTPONE_S, exc_info=error)

@@ -96,13 +96,14 @@ class Held:
 class Withdrawn:
     """Jobs that had not started and are gone, of occurrences with nominal times up to the instant and after it.
 
-    `ahead`: occurrences after it that count as fired, whether their jobs were withdrawn now or cancelled before; the
-    next step decides about their instants again.
+    The next step decides again about all that lies after it: `fired` occurrences, whether their jobs were withdrawn now
+    or cancelled before, and `excluded` ones.
     """
 
     before: int
     after: int
-    ahead: int
+    fired: int
+    excluded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +239,9 @@ class ScheduleTransaction(Protocol):
     async def lock_naming(self, tenant: TenantId, calendar: str, limit: int) -> list[ScheduleUid]:
         """The schedules that name a calendar, locked until the end."""
 
-    async def reset(self, withdrawn: Mapping[ScheduleUid, int], now: datetime) -> None:
-        """Lets locked schedules look at their rules again: a new version, with the cursor at `now` at most. For each
-        how many occurrences that had fired ahead are taken back."""
+    async def reset(self, withdrawn: Mapping[ScheduleUid, Withdrawn], now: datetime) -> None:
+        """Lets locked schedules, of which everything after `now` was withdrawn, look at their rules again: in a new
+        version, with the cursor at `now` at most."""
 
 
 class ScheduleStore(Protocol):

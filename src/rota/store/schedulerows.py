@@ -98,7 +98,7 @@ def episode_json(episode: Episode | None) -> str | None:
             "cutoff": episode.cutoff and episode.cutoff.isoformat(),
             "first": episode.first and episode.first.isoformat(),
             "count": episode.count,
-            "suppressed": episode.suppressed,
+            "fate": episode.fate,
         }
     )
 
@@ -248,7 +248,7 @@ def _episode(found: Mapping[str, Any] | None) -> Episode | None:
         cutoff=_instant(found["cutoff"]),
         first=_instant(found["first"]),
         count=found["count"],
-        suppressed=found["suppressed"],
+        fate=None if found["fate"] is None else Fate(found["fate"]),
     )
 
 

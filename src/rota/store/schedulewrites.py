@@ -1,5 +1,6 @@
 """Changing schedules: one statement for each thing that a change does, on rows whose timer is locked."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -222,10 +223,11 @@ _LOCK_BACKFILL = f"""
 SELECT {schedulerows.BACKFILL} FROM backfills b WHERE b.id = %(id)s::uuid AND b.schedule_uid = %(uid)s::uuid FOR UPDATE
 """
 
+# Counted from when it was due, so that a late look does not slow it down; but no more than two seconds' worth.
 _SAVE_BACKFILL = """
 UPDATE backfills
 SET state = %(state)s, cursor_at = %(cursor)s, next_nominal = %(next_nominal)s, done = %(done)s, fired = %(fired)s,
-    next_at = now() + %(wait_s)s::float8 * interval '1 second',
+    next_at = greatest(next_at, now() - interval '2 seconds') + %(wait_s)s::float8 * interval '1 second',
     finished_at = CASE WHEN %(state)s <> 1 THEN coalesce(finished_at, now()) END
 WHERE id = %(id)s::uuid
 """
@@ -276,12 +278,25 @@ CROSS JOIN LATERAL (
 WHERE o.ahead > 0
 """
 
+_UNEXCLUDE = """
+UPDATE occurrences o SET fate = 10, recorded_at = now()
+FROM unnest(%(uids)t::uuid[]) AS u (uid)
+WHERE o.schedule_uid = u.uid AND o.generation = 0 AND o.fate = 9
+  AND o.nominal_at > timestamptz 'epoch' + %(split)s::bigint * interval '1 microsecond'
+RETURNING u.uid::text
+"""
+
+# Where nothing is overdue, all since the cursor was excluded by the calendar as it was.
 _RESET = """
 UPDATE schedule_timers t
 SET version = t.version + 1, cursor_at = least(t.cursor_at, r.now), arm_at = now(), next_nominal = NULL,
-    next_due = NULL, fired = t.fired - r.ahead, fates[1] = t.fates[1] - r.ahead
-FROM (SELECT uid, ahead, timestamptz 'epoch' + %(now)s::bigint * interval '1 microsecond' AS now
-      FROM unnest(%(uids)t::uuid[], %(ahead)t::bigint[]) AS r (uid, ahead)) r
+    next_due = NULL,
+    episode = CASE WHEN t.next_nominal > r.now AND t.state = 1 THEN jsonb_build_object(
+        'until', to_char(r.now AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'),
+        'policy', '[2, 60, 86400, 100]'::jsonb, 'cutoff', NULL, 'first', NULL, 'count', 0, 'fate', 9)
+        ELSE t.episode END, fired = t.fired - r.fired, fates[1] = t.fates[1] - r.fired, fates[9] = t.fates[9] - r.excluded
+FROM (SELECT r.*, timestamptz 'epoch' + %(now)s::bigint * interval '1 microsecond' AS now
+      FROM unnest(%(uids)t::uuid[], %(fired)t::bigint[], %(excluded)t::bigint[]) AS r (uid, fired, excluded)) r
 WHERE t.uid = ANY (ARRAY[r.uid]) AND t.state IN (1, 2)
 """
 
@@ -368,10 +383,13 @@ class PgScheduleTransaction:
         }
         gone = {uid: (before, after) for uid, before, after in await self.run(_WITHDRAW, params)}
         left: dict[str, int] = dict(await self.run(_AHEAD, {"uids": array(uids), "split": codec.micros(split)}))
+        excluded = Counter(
+            r[0] for r in await self.run(_UNEXCLUDE, {"uids": array(uids), "split": codec.micros(split)})
+        )
         found: dict[ScheduleUid, Withdrawn] = {}
         for uid in uids:
             before, after = gone.get(uid, (0, 0))
-            found[uid] = Withdrawn(before, after, after + left.get(uid, 0))
+            found[uid] = Withdrawn(before, after, after + left.get(uid, 0), excluded[uid])
         return found
 
     async def remake(self, schedule: Schedule, until: datetime | None) -> list[Entry]:
@@ -461,10 +479,17 @@ class PgScheduleTransaction:
         params = {"tenant": tenant, "calendar": calendar, "limit": limit}
         return [ScheduleUid(uid) for (uid,) in await self.run(_LOCK_NAMING, params)]
 
-    async def reset(self, withdrawn: Mapping[ScheduleUid, int], now: datetime) -> None:
+    async def reset(self, withdrawn: Mapping[ScheduleUid, Withdrawn], now: datetime) -> None:
         uids = sorted(withdrawn)
-        ahead = array([withdrawn[uid] for uid in uids])
-        await self.run(_RESET, {"uids": array(uids), "ahead": ahead, "now": codec.micros(now)})
+        await self.run(
+            _RESET,
+            {
+                "uids": array(uids),
+                "fired": array([withdrawn[uid].fired for uid in uids]),
+                "excluded": array([withdrawn[uid].excluded for uid in uids]),
+                "now": codec.micros(now),
+            },
+        )
 
     async def _link(self, tenant: TenantId, links: Sequence[tuple[str, ScheduleUid]]) -> None:
         if links:
