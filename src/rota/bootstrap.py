@@ -19,9 +19,10 @@ from rota.coordinator.node import Node
 from rota.domain.errors import InvalidArgument, RotaError, Unavailable
 from rota.domain.ids import CoordinatorId
 from rota.domain.model import ApiKey, Role
+from rota.service.audit import Audited, audit
 from rota.service.identity import Keys
 from rota.store import schema
-from rota.store.doctor import Overview, PgDoctor
+from rota.store.doctor import Overview, PgDoctor, SchedulesOverview
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.engine import Database
 from rota.store.fires import PgFires
@@ -40,6 +41,12 @@ from rota.telemetry import Telemetry
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LEDGERS_CHECKED = 500
+"""Schedules whose fates `rota doctor` adds up: the newest."""
+
+HISTORY_CHECKED_S = 6 * 86_400.0
+"""Whose whole history is kept, by the shortest setting."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -193,14 +200,18 @@ def diagnose(url: str) -> list[Finding]:
         return [*findings, Finding("schema", "error", text, "run: rota migrate")]
     findings.append(Finding("schema", "ok", f"at revision {status.current}"))
 
-    async def look() -> Overview:
+    async def look() -> list[Finding]:
         database = Database(url)
         try:
-            return await PgDoctor(database).overview()
+            doctor = PgDoctor(database)
+            found = _judge(await doctor.overview())
+            found += _judge_schedules(await doctor.schedules())
+            ledgers = await doctor.ledgers(HISTORY_CHECKED_S, LEDGERS_CHECKED)
+            return [*found, _judge_fates(await audit(PgFires(database), ledgers))]
         finally:
             await database.close()
 
-    return findings + _judge(_run(look()))
+    return findings + _run(look())
 
 
 def _judge(found: Overview) -> list[Finding]:
@@ -245,6 +256,35 @@ def _judge(found: Overview) -> list[Finding]:
         )
     )
     return findings
+
+
+def _judge_schedules(found: SchedulesOverview) -> list[Finding]:
+    late_s = found.latest_s or 0.0
+    firing = Finding(
+        "schedules",
+        "error" if found.unarmed or found.late else "ok",
+        f"{found.active} active, {found.unarmed} of them wait for nothing, {found.late} are a minute late or more"
+        + (f", the latest {late_s:.0f} s" if found.late else ""),
+        "" if not (found.unarmed or found.late) else "a living coordinator repairs them within seconds; see its log",
+    )
+    failing = Finding(
+        "schedules in error",
+        "warning" if found.failed else "ok",
+        f"{found.failed} stopped by an error",
+        "" if not found.failed else "see why: rota schedule list --state error",
+    )
+    return [firing, failing]
+
+
+def _judge_fates(found: Audited) -> Finding:
+    shown = "; ".join(found.wrong[:3])
+    return Finding(
+        "fates",
+        "error" if found.wrong else "ok",
+        f"{found.schedules - len(found.wrong)} of {found.schedules} schedules add up, {found.by_rule} by their rule too"
+        + (f": {shown}" if shown else ""),
+        "" if not found.wrong else "please report this with the output of: rota schedule history ID --json",
+    )
 
 
 def _tls(settings: Settings) -> TlsFiles | None:

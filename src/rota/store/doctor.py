@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from rota.domain.ids import ScheduleUid, TenantId
+from rota.domain.schedule import ScheduleState
 from rota.store.engine import Database
+from rota.store.scheduleport import Ledger
 
 _OVERVIEW = """
 SELECT now(),
@@ -24,6 +27,40 @@ SELECT now(),
 """
 
 
+_SCHEDULES = """
+SELECT count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 4),
+       count(*) FILTER (WHERE state = 1 AND arm_at IS NULL),
+       count(*) FILTER (WHERE state = 1 AND next_due < now() - interval '1 minute'),
+       extract(epoch FROM now() - min(next_due) FILTER (WHERE state = 1 AND next_due < now()))::float8
+FROM schedule_timers
+"""
+
+# Fates 1 to 9: what is superseded is no occurrence of the rule.
+_LEDGERS = """
+SELECT s.tenant_id, s.id, s.uid::text, t.version, t.state, s.created_at, t.cursor_at, t.fates[1:9], l.fates
+FROM (SELECT * FROM schedules WHERE created_at > now() - %(history_s)s::float8 * interval '1 second'
+      ORDER BY uid DESC LIMIT %(limit)s) s
+JOIN schedule_timers t ON t.uid = s.uid
+CROSS JOIN LATERAL (
+    SELECT array_agg(coalesce(f.count, 0) ORDER BY g.fate) AS fates
+    FROM generate_series(1, 9) AS g (fate)
+    LEFT JOIN (SELECT o.fate, sum(o.count)::bigint AS count FROM occurrences o
+               WHERE o.schedule_uid = s.uid AND o.generation = 0 AND o.fate <> 10 GROUP BY o.fate) f USING (fate)
+) l
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulesOverview:
+    """`late`: active ones whose next time passed a minute ago or more; `latest_s`: by how much the worst is late."""
+
+    active: int
+    failed: int
+    unarmed: int
+    late: int
+    latest_s: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`oldest_due_s` None: no due job waits. `orphaned_leases` counts up to 1,000 a shard."""
@@ -42,3 +79,16 @@ class PgDoctor:
 
     async def overview(self) -> Overview:
         return Overview(*(await self.db.reads.run(_OVERVIEW, {}, write=False))[0])
+
+    async def schedules(self) -> SchedulesOverview:
+        return SchedulesOverview(*(await self.db.reads.run(_SCHEDULES, {}, write=False))[0])
+
+    async def ledgers(self, history_s: float, limit: int) -> list[Ledger]:
+        """Of the newest schedules whose whole history is kept."""
+        rows = await self.db.reads.run(_LEDGERS, {"history_s": history_s, "limit": limit}, write=False)
+        return [
+            Ledger(
+                TenantId(r[0]), r[1], ScheduleUid(r[2]), r[3], ScheduleState(r[4]), r[5], r[6], tuple(r[7]), tuple(r[8])
+            )
+            for r in rows
+        ]

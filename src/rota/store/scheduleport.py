@@ -116,6 +116,21 @@ class DueBackfill:
     backfill: Backfill
 
 
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A schedule's fates by its timer's counts and by its rows, in the order of Fate without SUPERSEDED."""
+
+    tenant_id: TenantId
+    id: str
+    uid: ScheduleUid
+    version: int
+    state: ScheduleState
+    created_at: datetime
+    cursor: datetime
+    counted: tuple[int, ...]
+    written: tuple[int, ...]
+
+
 class Unwritable(Exception):
     """The database refuses what one of the steps says: its data, not the circumstances."""
 

@@ -294,7 +294,8 @@ SET version = t.version + 1, cursor_at = least(t.cursor_at, r.now), arm_at = now
     episode = CASE WHEN t.next_nominal > r.now AND t.state = 1 THEN jsonb_build_object(
         'until', to_char(r.now AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'),
         'policy', '[2, 60, 86400, 100]'::jsonb, 'cutoff', NULL, 'first', NULL, 'count', 0, 'fate', 9)
-        ELSE t.episode END, fired = t.fired - r.fired, fates[1] = t.fates[1] - r.fired, fates[9] = t.fates[9] - r.excluded
+        ELSE t.episode END,
+    fired = t.fired - r.fired, fates[1] = t.fates[1] - r.fired, fates[9] = t.fates[9] - r.excluded
 FROM (SELECT r.*, timestamptz 'epoch' + %(now)s::bigint * interval '1 microsecond' AS now
       FROM unnest(%(uids)t::uuid[], %(fired)t::bigint[], %(excluded)t::bigint[]) AS r (uid, fired, excluded)) r
 WHERE t.uid = ANY (ARRAY[r.uid]) AND t.state IN (1, 2)
