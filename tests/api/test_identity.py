@@ -23,14 +23,19 @@ from .running import Caller, Refusal, Running, Tenant, Worker, creation, eventua
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+
+def _methods(file: Any, service: str) -> set[str]:
+    return {method.name for method in file.DESCRIPTOR.services_by_name[service].methods}
+
+
 SERVED = {
     "JobService": {"CreateJob", "BatchCreateJobs", "GetJob", "ListJobs", "CancelJob", "ListAttempts", "WaitJob"},
     "WorkerService": {
         *("OpenSession", "Lease", "Heartbeat", "SendHeartbeat", "Complete", "CompleteJob", "CloseSession"),
     },
     "AdminService": {"ListSessions"},
-    "ScheduleService": set(),
-    "CalendarService": set(),
+    "ScheduleService": _methods(schedules_pb2, "ScheduleService"),
+    "CalendarService": _methods(schedules_pb2, "CalendarService"),
 }
 ROLES = {
     "JobService": {Role.CLIENT, Role.OPERATOR},

@@ -180,16 +180,16 @@ class Clockwork(World):
     async def get(self, id: str = "s") -> Schedule:
         return await self.schedules.get(self.identity_, id)
 
-    async def edit(self, id: str = "s", *, version: int | None = None, **fields: Any) -> Schedule:
+    async def edit(self, id: str = "s", *, etag: str = "", **fields: Any) -> Schedule:
         return await self.schedules.update(
-            self.identity_, id, lambda old: replace(old, **fields), version=version, request=NO_REQUEST
+            self.identity_, id, lambda old: replace(old, **fields), etag=etag, request=NO_REQUEST
         )
 
     async def pause(self, id: str = "s", reason: str = "") -> Schedule:
-        return await self.schedules.pause(self.identity_, id, reason, version=None)
+        return await self.schedules.pause(self.identity_, id, reason, etag="")
 
     async def resume(self, id: str = "s", catch_up: MissedPolicy | None = None) -> Schedule:
-        return await self.schedules.resume(self.identity_, id, "", version=None, catch_up=catch_up)
+        return await self.schedules.resume(self.identity_, id, "", etag="", catch_up=catch_up)
 
     async def trigger(
         self,

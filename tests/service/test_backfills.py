@@ -160,7 +160,7 @@ async def test_bounds(clockwork: Clockwork) -> None:
 async def test_a_deleted_schedules_backfills_end(clockwork: Clockwork) -> None:
     await clockwork.create(timing=HOURLY)
     started = await start(clockwork)
-    await clockwork.schedules.delete(clockwork.identity_, "s", version=None, cancel=None, allow_missing=False)
+    await clockwork.schedules.delete(clockwork.identity_, "s", etag="", cancel=None, allow_missing=False)
     await clockwork.go(5)
     found = await clockwork.backfills.get(clockwork.identity_, "s", started.id)
     assert (found.state, found.fired) == (BackfillState.CANCELLED, 0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rota.domain.errors import Aborted, AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
-from rota.domain.schedule import Calendar
+from rota.domain.schedule import Calendar, etag
 from rota.store.scheduleport import RequestKey
 
 from .clockwork import NO_REQUEST, START, Clockwork, timing
@@ -17,9 +17,9 @@ async def create(clockwork: Clockwork, calendar: Calendar = HOLIDAYS) -> Calenda
     return await clockwork.calendars.create(clockwork.identity_, calendar, NO_REQUEST)
 
 
-async def change(clockwork: Clockwork, *dates: str, version: int | None = None) -> Calendar:
+async def change(clockwork: Clockwork, *dates: str, wanted: str = "") -> Calendar:
     return await clockwork.calendars.update(
-        clockwork.identity_, "holidays", lambda old: replace(old, dates=dates), version=version, request=NO_REQUEST
+        clockwork.identity_, "holidays", lambda old: replace(old, dates=dates), etag=wanted, request=NO_REQUEST
     )
 
 
@@ -74,15 +74,15 @@ async def test_ids_versions_and_use_are_checked(clockwork: Clockwork) -> None:
     with pytest.raises(InvalidArgument, match=r"calendar.dates"):
         await create(clockwork, Calendar("x", ("2026-02-30",)))
     with pytest.raises(Aborted):
-        await change(clockwork, "2026-03-04", version=created.version + 1)
+        await change(clockwork, "2026-03-04", wanted=etag(created.version + 1, created.uid))
     await clockwork.create(timing=timing(calendars=("holidays",)))
     with pytest.raises(FailedPrecondition, match="schedules/s names it"):
-        await clockwork.calendars.delete(clockwork.identity_, "holidays", version=None, allow_missing=False)
+        await clockwork.calendars.delete(clockwork.identity_, "holidays", etag="", allow_missing=False)
     await clockwork.edit(timing=timing())
-    await clockwork.calendars.delete(clockwork.identity_, "holidays", version=None, allow_missing=False)
+    await clockwork.calendars.delete(clockwork.identity_, "holidays", etag="", allow_missing=False)
     with pytest.raises(NotFound):
         await clockwork.calendars.get(clockwork.identity_, "holidays")
-    await clockwork.calendars.delete(clockwork.identity_, "holidays", version=None, allow_missing=True)
+    await clockwork.calendars.delete(clockwork.identity_, "holidays", etag="", allow_missing=True)
 
 
 async def test_the_same_call_again_changes_nothing(clockwork: Clockwork) -> None:

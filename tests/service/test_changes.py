@@ -18,6 +18,7 @@ from rota.domain.schedule import (
     OverlapMode,
     OverlapPolicy,
     ScheduleState,
+    etag,
 )
 from rota.service.drafts import Draft
 from rota.store.scheduleport import RequestKey
@@ -154,7 +155,7 @@ async def test_a_deleted_schedule_leaves_its_history_and_what_has_started(clockw
     schedule = await clockwork.create()
     await clockwork.go(90)
     grant = await clockwork.lease()
-    deleted = await clockwork.schedules.delete(clockwork.identity_, "s", version=None, cancel=None, allow_missing=False)
+    deleted = await clockwork.schedules.delete(clockwork.identity_, "s", etag="", cancel=None, allow_missing=False)
     assert (deleted.withdrawn, deleted.cancelled) == (1, 0)
     with pytest.raises(NotFound):
         await clockwork.get()
@@ -172,19 +173,21 @@ async def test_deleting_can_cancel_what_has_started(clockwork: Clockwork) -> Non
     await clockwork.go(60)
     await clockwork.lease()
     deleted = await clockwork.schedules.delete(
-        clockwork.identity_, "s", version=None, cancel=CancelMode.FENCE_OUT, allow_missing=False
+        clockwork.identity_, "s", etag="", cancel=CancelMode.FENCE_OUT, allow_missing=False
     )
     assert (deleted.withdrawn, deleted.cancelled) == (1, 1)
     assert await clockwork.value("SELECT count(*) FROM jobs") == 0
 
 
 async def test_a_version_that_is_not_current_is_refused(clockwork: Clockwork) -> None:
-    await clockwork.create()
-    await clockwork.edit(notes="1")
-    with pytest.raises(Aborted) as refused:
-        await clockwork.edit(version=1, notes="2")
-    assert (refused.value.reason, refused.value.metadata) == ("ETAG_MISMATCH", {"current": "2"})
-    assert (await clockwork.edit(version=2, notes="2")).timer.version == 3
+    first = await clockwork.create()
+    now = await clockwork.edit(notes="1")
+    current = etag(now.timer.version, now.uid)
+    for stale in (etag(1, first.uid), etag(2, clockwork.clock.new_id()), "nonsense"):
+        with pytest.raises(Aborted) as refused:
+            await clockwork.edit(etag=stale, notes="2")
+        assert (refused.value.reason, refused.value.metadata) == ("ETAG_MISMATCH", {"current": current})
+    assert (await clockwork.edit(etag=current, notes="2")).timer.version == 3
 
 
 async def test_edits_at_once_all_count(clockwork: Clockwork) -> None:

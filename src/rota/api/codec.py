@@ -37,6 +37,7 @@ from rota.domain.model import (
     RetryPolicy,
     Session,
     Timeouts,
+    effect_key,
 )
 from rota.domain.text import Problems, clean, too_large
 
@@ -138,9 +139,9 @@ def new_job(
     if job.labels:
         spec.labels = dict(job.labels)
     if job.HasField("retry_policy"):
-        spec.retry = _retry(job.retry_policy)
+        spec.retry = retry_policy(job.retry_policy)
     if job.HasField("timeouts"):
-        spec.timeouts = _timeouts(job.timeouts)
+        spec.timeouts = timeouts(job.timeouts)
     if job.HasField("run_time"):
         spec.run_time = instant(problems, f"{at}job.run_time", job.run_time)
     if request.HasField("delay"):
@@ -154,7 +155,7 @@ def new_job(
     return spec
 
 
-def _retry(policy: common_pb2.RetryPolicy) -> RetryPolicy:
+def retry_policy(policy: common_pb2.RetryPolicy) -> RetryPolicy:
     return RetryPolicy(
         max_attempts=policy.max_attempts if policy.HasField("max_attempts") else _DEFAULT_RETRY.max_attempts,
         initial_backoff_s=(
@@ -166,7 +167,7 @@ def _retry(policy: common_pb2.RetryPolicy) -> RetryPolicy:
     )
 
 
-def _timeouts(found: common_pb2.Timeouts) -> Timeouts:
+def timeouts(found: common_pb2.Timeouts) -> Timeouts:
     return Timeouts(
         start_by_s=seconds(found.start_by) if found.HasField("start_by") else None,
         run_s=seconds(found.run) if found.HasField("run") else _DEFAULT_TIMEOUTS.run_s,
@@ -215,7 +216,7 @@ def created_job(spec: JobSpec, tenant: str, due_us: int, created_at: datetime) -
         labels=spec.labels,
         retry_policy=retry_message(spec.retry),
         timeouts=timeouts_message(spec.timeouts),
-        effect_key=spec.effect_key or ids.effect_key(tenant, spec.id, 0),
+        effect_key=spec.effect_key or effect_key(tenant, spec.id, 0),
         concurrency_key=spec.concurrency_key,
         state=int(JobState.READY if due_us <= micros(created_at) else JobState.SCHEDULED),  # type: ignore[arg-type]
         create_time=timestamp(created_at),
@@ -238,7 +239,7 @@ def job_message(job: Job, tenant: str, *, full: bool = True) -> jobs_pb2.Job:
         labels=job.labels,
         retry_policy=retry_message(job.retry),
         timeouts=timeouts_message(job.timeouts),
-        effect_key=job.effect_key or ids.effect_key(tenant, job.id, job.generation),
+        effect_key=job.effect_key or effect_key(tenant, job.id, job.generation, job.origin),
         concurrency_key=job.concurrency_key,
         state=int(job.state),  # type: ignore[arg-type]
         create_time=timestamp(job.created_at),
@@ -250,6 +251,9 @@ def job_message(job: Job, tenant: str, *, full: bool = True) -> jobs_pb2.Job:
         reason=job.reason,
         traceparent=job.traceparent,
     )
+    if job.origin is not None:
+        message.schedule = f"schedules/{job.origin.schedule_id}"
+        message.nominal_time.CopyFrom(timestamp(job.origin.nominal_at))
     if job.leased_at is not None:
         message.lease_time.CopyFrom(timestamp(job.leased_at))
     if job.finished_at is not None:
@@ -337,6 +341,8 @@ class LeaseEncoder:
         message.payload.data = grant.payload
         message.effect_key = grant.effect_key
         _set_instant(message.due_time, grant.due_at)
+        if grant.origin is not None:
+            _set_instant(message.nominal_time, grant.origin.nominal_at)
         if grant.traceparent:
             message.traceparent = grant.traceparent
         if grant.tracestate:

@@ -3,6 +3,9 @@
 import base64
 import binascii
 import re
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.message import Message
 
 from rota.domain import ids, limits
 from rota.domain.errors import InvalidArgument
@@ -11,6 +14,8 @@ from rota.domain.ids import TenantId, digest
 _SEAL_BYTES = 12
 _TOKEN_BYTES_MAX = 512
 _NUMBER = re.compile("[0-9]{1,9}")
+_MOMENT = re.compile("(-?[0-9]{1,18}) ([0-9]{1,9})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def page_size(wanted: int) -> int:
@@ -18,6 +23,15 @@ def page_size(wanted: int) -> int:
     if wanted < 0:
         raise InvalidArgument.field("page_size", f"must not be negative, found {wanted}")
     return min(wanted or limits.PAGE_SIZE_DEFAULT, limits.PAGE_SIZE_MAX)
+
+
+def query(request: Message) -> bytes:
+    """What a list depends on beside the tenant: its request without the page."""
+    found = type(request)()
+    found.CopyFrom(request)
+    found.ClearField("page_token")
+    found.ClearField("page_size")
+    return found.DESCRIPTOR.full_name.encode() + b" " + found.SerializeToString(deterministic=True)
 
 
 def seal(position: str, tenant: TenantId, query: bytes) -> str:
@@ -44,6 +58,34 @@ def unseal_number(token: str, tenant: TenantId, query: bytes) -> int:
     if not _NUMBER.fullmatch(position):
         raise _invalid()
     return int(position)
+
+
+def unseal_text(token: str, tenant: TenantId, query: bytes, pattern: re.Pattern[str]) -> str:
+    """The same for lists in the order of ids of a pattern; empty for the first page."""
+    if not token:
+        return ""
+    position = _unseal(token, tenant, query)
+    if not pattern.fullmatch(position):
+        raise _invalid()
+    return position
+
+
+def moment(at: datetime, number: int) -> str:
+    """A position in lists in the order of an instant and a number."""
+    return f"{(at - _EPOCH) // timedelta(microseconds=1)} {number}"
+
+
+def unseal_moment(token: str, tenant: TenantId, query: bytes) -> tuple[datetime, int] | None:
+    """The instant and number before which the page begins; None for the first page."""
+    if not token:
+        return None
+    found = _MOMENT.fullmatch(_unseal(token, tenant, query))
+    if not found:
+        raise _invalid()
+    try:
+        return _EPOCH + timedelta(microseconds=int(found[1])), int(found[2])
+    except OverflowError:
+        raise _invalid() from None
 
 
 def _unseal(token: str, tenant: TenantId, query: bytes) -> str:

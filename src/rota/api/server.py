@@ -16,9 +16,10 @@ from rota_sdk.gen.rota.v1 import jobs_pb2, jobs_pb2_grpc, schedules_pb2, schedul
 from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
 
 from rota.api.admin import AdminServicer
+from rota.api.calendars import CalendarServicer
 from rota.api.jobs import JobServicer
 from rota.api.rpc import Registry
-from rota.api.schedules import CalendarServicer, ScheduleServicer
+from rota.api.schedules import ScheduleServicer
 from rota.api.worker import MAX_CONNECTION_AGE_S, WorkerServicer
 from rota.coordinator.node import Node
 from rota.domain.errors import FailedPrecondition, InvalidArgument
@@ -61,8 +62,8 @@ class Server:
         self._health = health_aio.HealthServicer()
         registry: Any = Registry(self._server)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), registry)
-        schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleServicer(keys), registry)
-        schedules_pb2_grpc.add_CalendarServiceServicer_to_server(CalendarServicer(keys), registry)
+        schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleServicer(node, keys), registry)
+        schedules_pb2_grpc.add_CalendarServiceServicer_to_server(CalendarServicer(node, keys), registry)
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(WorkerServicer(node, keys, telemetry), registry)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(node, keys), registry)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

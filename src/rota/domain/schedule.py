@@ -133,9 +133,11 @@ class Timing:
 
     def settled(self, created_at: datetime) -> "Timing":
         """With what an unset field stands for from the creation on, so that nothing ever moves it."""
-        if self.kind in (RuleKind.INTERVAL, RuleKind.RRULE) and self.anchor is None:
-            return replace(self, anchor=created_at.replace(microsecond=0))
-        return self
+        if self.anchor is not None or self.kind not in (RuleKind.INTERVAL, RuleKind.RRULE):
+            return self
+        second = created_at.replace(microsecond=0)
+        # An RRULE counts its first instance, which is to be one that still fires; an interval begins with a wait.
+        return replace(self, anchor=second if self.kind is RuleKind.INTERVAL else second + timedelta(seconds=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +376,12 @@ def compiled(timing: Timing, uid: str, calendars: Calendars, at: str = "") -> Ru
         run_time=timing.run_time,
     )
     return compile_rule(spec, uid, at)
+
+
+def etag(version: int, uid: str) -> str:
+    """One text for each version of each schedule or calendar; of one made later under the same name, another. The uid's
+    last digits do, since a UUIDv7 begins with the time."""
+    return f"v{version}-{uid[-12:]}"
 
 
 def schedule_not_found(id: str) -> NotFound:

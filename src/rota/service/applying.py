@@ -14,7 +14,7 @@ from rota.domain.recurrence import RuleKind, parse_dates
 from rota.domain.schedule import Calendar, Calendars, Definition, Schedule, ScheduleState, check_definition, compiled
 from rota.domain.text import Problems
 from rota.service import calendars as calendar_service
-from rota.service.changing import Changing, Outcome
+from rota.service.changing import Changing, Outcome, retimed
 from rota.service.drafts import Draft, check_id, new_schedule
 from rota.store.scheduleport import RequestKey, ScheduleTransaction
 
@@ -70,9 +70,11 @@ class Applying:
     ) -> list[Change]:
         """In the order of ids, so that two calls never wait for each other; answers in the order given."""
         now = await tx.now()
-        if request.request_id and not self._validate_only:
-            # What it did is done; the answer says that nothing is left to change.
-            await tx.earlier(self._tenant, request, [])
+        repeatable = request.request_id and not self._validate_only
+        if repeatable and await tx.earlier(self._tenant, request, []) is not None:
+            # What it did is done, and whatever came after it stands.
+            names = [f"calendars/{c.id}" for c in calendars] + [f"schedules/{d.id}" for d in drafts]
+            return [Change(name, ApplyAction.NONE) for name in names]
         changing = Changing(tx, self._clock, out)
         changes = {c.id: await self._calendar(tx, c, now, index) for index, c in sorted_by_id(calendars)}
         found = [changes[c.id] for c in calendars]
@@ -138,7 +140,9 @@ class Applying:
             problems = Problems()
             check_definition(problems, draft.at, definition, now)
             problems.raise_any()
-            compiled(definition.timing, schedule.uid, await self._dates(tx, draft), draft.at).require_next(now)
+            rule = compiled(definition.timing, schedule.uid, await self._dates(tx, draft), draft.at)
+            if retimed(schedule.definition, definition):
+                rule.require_next(now)
         else:
             schedule = await changing.update(schedule, definition, draft.at, now)
             if schedule.apply_set != self._set:
@@ -170,7 +174,7 @@ class Applying:
                 reason="QUOTA_EXCEEDED",
             )
         for id in gone if not self._validate_only else ():
-            schedule, at = await changing.locked(self._tenant, id, None)
+            schedule, at = await changing.locked(self._tenant, id)
             await changing.delete(schedule, at)
         return [Change(f"schedules/{id}", ApplyAction.DELETE) for id in gone]
 

@@ -6,7 +6,7 @@ one at a time, while nothing else of the schedule runs or waits: it never displa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rota.clock import Clock, DatabaseClock
 from rota.domain import limits
@@ -53,6 +53,9 @@ STEP_MAX = 200
 
 DUE_MAX = 4
 """Backfills of one shard that one round goes on with."""
+
+
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Backfills:
@@ -254,6 +257,8 @@ def _progressed(backfill: Backfill, rule: Rule, fires: Sequence[Fire], fired: in
 
 def _check(wish: Backfill, now: datetime) -> None:
     problems = Problems()
+    if wish.start < _EARLIEST:
+        problems.add("backfill.start_time", f"must be {_EARLIEST:%Y-%m-%d} or later, found {wish.start.isoformat()}")
     if wish.end <= wish.start:
         problems.add("backfill.end_time", "must lie after start_time")
     if wish.end > now:

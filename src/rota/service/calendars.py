@@ -10,7 +10,7 @@ from rota.domain.errors import FailedPrecondition, InvalidArgument, NotFound
 from rota.domain.model import Identity
 from rota.domain.schedule import ID, ID_WORDS, Calendar, check_calendar
 from rota.domain.text import Problems
-from rota.service.changing import check_version
+from rota.service.changing import check_etag
 from rota.service.notices import Notices
 from rota.store.scheduleport import RequestKey, ScheduleStore, ScheduleTransaction
 
@@ -50,7 +50,7 @@ class Calendars:
         id: str,
         edit: Callable[[Calendar], Calendar],
         *,
-        version: int | None,
+        etag: str,
         request: RequestKey,
     ) -> Calendar:
         async def work(tx: ScheduleTransaction) -> None:
@@ -59,21 +59,21 @@ class Calendars:
                 raise calendar_not_found(id)
             if request.request_id and await tx.earlier(identity.tenant_id, request, [found.uid]) is not None:
                 return
-            check_version(f"calendars/{id}", version, found.version)
+            check_etag(f"calendars/{id}", etag, found.version, found.uid)
             await rewrite(tx, identity, found, edit(found), "calendar", await tx.now())
 
         await self._store.transact(work)
         self._notices.schedules_armed()
         return await self.get(identity, id)
 
-    async def delete(self, identity: Identity, id: str, *, version: int | None, allow_missing: bool) -> None:
+    async def delete(self, identity: Identity, id: str, *, etag: str, allow_missing: bool) -> None:
         async def work(tx: ScheduleTransaction) -> None:
             found = await tx.lock_calendar(identity.tenant_id, id)
             if found is None:
                 if allow_missing:
                     return
                 raise calendar_not_found(id)
-            check_version(f"calendars/{id}", version, found.version)
+            check_etag(f"calendars/{id}", etag, found.version, found.uid)
             named = await tx.lock_naming(identity.tenant_id, id, 1)
             if named:
                 (schedule, *_) = await tx.by_uid(identity.tenant_id, named)

@@ -26,6 +26,7 @@ from rota.domain.schedule import (
     Timer,
     check_definition,
     compiled,
+    etag,
     schedule_not_found,
     wrong_state,
 )
@@ -52,12 +53,12 @@ class Changing:
         self._clock = clock
         self._out = out
 
-    async def locked(self, tenant: TenantId, id: str, version: int | None) -> tuple[Schedule, datetime]:
-        """The schedule, locked. Refuses a version that is not the current one."""
+    async def locked(self, tenant: TenantId, id: str, wanted: str = "") -> tuple[Schedule, datetime]:
+        """The schedule, locked. Refuses an etag that is not the current one; empty: any will do."""
         found = await self._tx.lock(tenant, id)
         if found is None:
             raise schedule_not_found(id)
-        check_version(f"schedules/{id}", version, found[0].timer.version)
+        check_etag(f"schedules/{id}", wanted, found[0].timer.version, found[0].uid)
         return found
 
     async def update(self, schedule: Schedule, definition: Definition, at: str, now: datetime) -> Schedule:
@@ -65,17 +66,17 @@ class Changing:
         problems = Problems()
         check_definition(problems, at, definition, now)
         problems.raise_any()
-        definition = replace(definition, timing=definition.timing.settled(now))
+        definition = replace(definition, timing=definition.timing.settled(schedule.created_at))
         old = schedule.definition
         if definition == old:
             return schedule
         calendars = await self._tx.calendars(schedule.tenant_id, definition.timing.calendars)
         rule = compiled(definition.timing, schedule.uid, calendars, at)
-        retimed = (old.timing, old.overlap) != (definition.timing, definition.overlap)
-        schedule = await self._settled(schedule, now, with_excluded=retimed)
+        moved = retimed(old, definition)
+        schedule = await self._settled(schedule, now, with_excluded=moved)
         before = schedule.timer
         timer = replace(before, version=before.version + 1)
-        if retimed:
+        if moved:
             # Nothing that the new rule names before this instant was ever promised.
             timer = replace(await self._back_to(schedule, timer, now), cursor=now, episode=None)
             rule.require_next(now)
@@ -86,7 +87,7 @@ class Changing:
         changed = replace(schedule, definition=definition, timer=timer, updated_at=now)
         await self._tx.rewrite(changed)
         if old.job != definition.job:
-            self._out.entries += await self._tx.remake(changed, now if retimed else None)
+            self._out.entries += await self._tx.remake(changed, now if moved else None)
         return await self._moved(changed, before, rule, now)
 
     async def pause(self, schedule: Schedule, reason: str, author: str, now: datetime) -> Schedule:
@@ -218,13 +219,19 @@ class Changing:
         return replace(schedule, timer=timer)
 
 
-def check_version(name: str, wanted: int | None, current: int) -> None:
+def retimed(old: Definition, new: Definition) -> bool:
+    """Whether a change can move or remove what was made ahead."""
+    return (old.timing, old.overlap) != (new.timing, new.overlap)
+
+
+def check_etag(name: str, wanted: str, version: int, uid: str) -> None:
     """Refuses a change of a version that is not the current one."""
-    if wanted is not None and wanted != current:
+    current = etag(version, uid)
+    if wanted and wanted != current:
         raise Aborted(
             f"{name}: was changed meanwhile; read it again, and repeat the change on what it is now",
             reason="ETAG_MISMATCH",
-            metadata={"current": str(current)},
+            metadata={"current": current},
         )
 
 

@@ -30,7 +30,7 @@ from rota.domain.schedule import (
 )
 from rota.domain.step import BUFFER_RECHECK_S, Step
 from rota.service.applying import Applying, Change, Compare, check_unique
-from rota.service.changing import Changing, Minting, Outcome, check_version
+from rota.service.changing import Changing, Minting, Outcome, check_etag
 from rota.service.drafts import Draft, blank_schedule, check_id, new_schedule
 from rota.service.jobs import Jobs
 from rota.service.notices import Notices
@@ -140,16 +140,16 @@ class Schedules:
         id: str,
         edit: Callable[[Definition], Definition],
         *,
-        version: int | None,
+        etag: str,
         request: RequestKey,
     ) -> Schedule:
         """Changes a definition. A repetition of the request finds what it has become."""
 
         async def work(tx: ScheduleTransaction, change: Changing) -> Schedule:
-            schedule, now = await change.locked(identity.tenant_id, id, None)
+            schedule, now = await change.locked(identity.tenant_id, id)
             if request.request_id and await tx.earlier(identity.tenant_id, request, [schedule.uid]) is not None:
                 return schedule
-            check_version(f"schedules/{id}", version, schedule.timer.version)
+            check_etag(f"schedules/{id}", etag, schedule.timer.version, schedule.uid)
             return await change.update(schedule, edit(schedule.definition), "schedule", now)
 
         return await self._change(work)
@@ -177,10 +177,10 @@ class Schedules:
         return await self._change(work, out)
 
     async def delete(
-        self, identity: Identity, id: str, *, version: int | None, cancel: CancelMode | None, allow_missing: bool
+        self, identity: Identity, id: str, *, etag: str, cancel: CancelMode | None, allow_missing: bool
     ) -> Deleted:
         async def work(tx: ScheduleTransaction, change: Changing) -> tuple[int, tuple[JobId, ...]]:
-            schedule, now = await change.locked(identity.tenant_id, id, version)
+            schedule, now = await change.locked(identity.tenant_id, id, etag)
             return await change.delete(schedule, now)
 
         try:
@@ -201,9 +201,9 @@ class Schedules:
                 continue
         return Deleted(withdrawn, cancelled)
 
-    async def pause(self, identity: Identity, id: str, reason: str, *, version: int | None) -> Schedule:
+    async def pause(self, identity: Identity, id: str, reason: str, *, etag: str) -> Schedule:
         async def work(tx: ScheduleTransaction, change: Changing) -> Schedule:
-            schedule, now = await change.locked(identity.tenant_id, id, version)
+            schedule, now = await change.locked(identity.tenant_id, id, etag)
             return await change.pause(schedule, reason, identity.key_id, now)
 
         return await self._change(work)
@@ -212,7 +212,7 @@ class Schedules:
         """Pauses a schedule whose jobs keep dying, as its definition asks."""
 
         async def work(tx: ScheduleTransaction, change: Changing) -> Schedule:
-            found, now = await change.locked(schedule.tenant_id, schedule.id, None)
+            found, now = await change.locked(schedule.tenant_id, schedule.id)
             most = found.definition.pause_after_failures
             if most and found.timer.failures >= most and found.timer.state is ScheduleState.ACTIVE:
                 why = f"{found.timer.failures} jobs in a row died, and pause_after_failures is {most}"
@@ -222,10 +222,10 @@ class Schedules:
         await self._change(work)
 
     async def resume(
-        self, identity: Identity, id: str, reason: str, *, version: int | None, catch_up: MissedPolicy | None
+        self, identity: Identity, id: str, reason: str, *, etag: str, catch_up: MissedPolicy | None
     ) -> Schedule:
         async def work(tx: ScheduleTransaction, change: Changing) -> Schedule:
-            schedule, now = await change.locked(identity.tenant_id, id, version)
+            schedule, now = await change.locked(identity.tenant_id, id, etag)
             return await change.resume(schedule, reason, identity.key_id, catch_up, now)
 
         return await self._change(work)
@@ -243,7 +243,7 @@ class Schedules:
         """Fires now, unless the overlap policy is against it and `force` is not given."""
 
         async def work(tx: ScheduleTransaction, change: Changing) -> Triggered:
-            schedule, now = await change.locked(identity.tenant_id, id, None)
+            schedule, now = await change.locked(identity.tenant_id, id)
             generation = await tx.generation(schedule.uid, now)
             if request.request_id:
                 answer = [schedule.uid, _packed(now, generation)]
@@ -273,7 +273,8 @@ class Schedules:
             timing, uid, at = schedule.definition.timing, schedule.uid, ""
         if timing is None:
             raise InvalidArgument.field("source", "expected name or schedule, found neither; give one of them")
-        timing = timing.settled(after or now)
+        if timing.anchor is None:
+            timing = replace(timing, anchor=(after or now).replace(microsecond=0))
         calendars = await self._store.calendars(identity.tenant_id, timing.calendars)
         rule = compiled(timing, uid, calendars, at)
         lines = rule.preview(after or now, count)
