@@ -15,15 +15,28 @@ import grpc
 import psutil
 import pytest
 from conftest import running
-from rota_sdk import Lease, Stop, Unauthenticated, Worker
+from rota_sdk import Lease, Release, Stop, Unauthenticated, Worker
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from script_server import UNAVAILABLE, Refusal, ScriptServer
 
 DRAIN, NOW = worker_pb2.CLOSE_MODE_DRAIN, worker_pb2.CLOSE_MODE_NOW
 
 
-def worker_for(server: ScriptServer, handler: Any, slots: int = 4, drain_timeout: float = 5.0) -> Worker:
-    worker = Worker(["default"], slots, address=server.address, api_key="k", drain_timeout=drain_timeout)
+def worker_for(
+    server: ScriptServer,
+    handler: Any,
+    slots: int = 4,
+    drain_timeout: float = 5.0,
+    unwind_timeout: float | None = None,
+) -> Worker:
+    worker = Worker(
+        ["default"],
+        slots,
+        address=server.address,
+        api_key="k",
+        drain_timeout=drain_timeout,
+        unwind_timeout=unwind_timeout,
+    )
     worker.add("work", handler)
     return worker
 
@@ -138,6 +151,36 @@ def test_after_the_drain_timeout_handlers_are_stopped_and_their_jobs_given_back(
         run.finish()
     assert reasons == [Stop.LEAVING]
     assert "leaves" in server.result_of(job.job).released.reason
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_a_stopped_handler_gets_the_unwind_timeout_unless_it_is_hurried(server: ScriptServer, hurried: bool) -> None:
+    started, stopped, go = threading.Event(), threading.Event(), threading.Event()
+
+    def work(lease: Lease) -> None:
+        started.set()
+        lease.wait_cancelled(5)
+        stopped.set()
+        go.wait(20)
+        raise Release("unwound")
+
+    job = server.job()
+    server.offer(job)
+    with running(worker_for(server, work, drain_timeout=0.1, unwind_timeout=20)) as run:
+        assert started.wait(5)
+        run.worker.stop()
+        assert stopped.wait(5)
+        if hurried:
+            run.worker.stop(at_once=True)
+            server.result_of(job.job)
+        else:
+            # Longer than the default, after which it would be given up.
+            run.thread.join(1.5)
+            assert not server.results
+        go.set()
+        run.finish()
+    reason = server.result_of(job.job).released.reason
+    assert reason == ("the worker leaves before the handler ended" if hurried else "unwound")
 
 
 @pytest.mark.usefixtures("hasty")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import running
 from google.protobuf.timestamp_pb2 import Timestamp
-from rota_sdk import EffectState, EffectUnknown, Fatal, Lease, NewJob, Payload, Release, Retry, Worker, limits
+from rota_sdk import EffectState, EffectUnknown, Failed, Fatal, Lease, NewJob, Payload, Release, Retry, Worker, limits
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from script_server import ScriptServer
 
@@ -174,6 +174,18 @@ def test_what_handlers_raise_says_what_follows(
     assert (failed.retry_after.seconds if failed.HasField("retry_after") else None) == after
     unknown = isinstance(error, EffectUnknown)
     assert failed.effect_state == (EffectState.UNKNOWN if unknown else EffectState.UNSPECIFIED)
+
+
+@pytest.mark.parametrize("retryable", [None, False])
+def test_a_failure_in_its_own_terms_has_no_traceback(server: ScriptServer, retryable: bool | None) -> None:
+    error = Failed("exit code 3", type="ExitCode", stack="disk full", retryable=retryable)
+    failed = outcome_of(server, raises(error)).failed
+    assert (failed.failure.type, failed.failure.message, failed.failure.stack) == (
+        "ExitCode",
+        "exit code 3",
+        "disk full",
+    )
+    assert (failed.retryable if failed.HasField("retryable") else None) is retryable
 
 
 def test_retry_from_another_error_keeps_its_class(server: ScriptServer) -> None:
@@ -400,6 +412,7 @@ def test_counts_say_what_was_done(server: ScriptServer) -> None:
         ({"slots": 0}, "slots"),
         ({"slots": 10_001}, "slots"),
         ({"drain_timeout": -1}, "drain_timeout"),
+        ({"unwind_timeout": -1}, "unwind_timeout"),
         ({"address": "ftp://x"}, "address"),
     ],
 )

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rota_sdk.outcome import (
         Cancelled,
         EffectUnknown,
+        Failed,
         Fatal,
         Release,
         Retry,
@@ -117,6 +118,7 @@ _HOMES: Final = {
     "outcome": (
         "Cancelled",
         "EffectUnknown",
+        "Failed",
         "Fatal",
         "Release",
         "Retry",
@@ -142,6 +144,7 @@ __all__ = [
     "EffectReceipt",
     "EffectState",
     "EffectUnknown",
+    "Failed",
     "FailedPrecondition",
     "Failure",
     "Fatal",

@@ -110,6 +110,7 @@ class Engine:
         loop: asyncio.AbstractEventLoop,
         counters: Counters,
         drain_timeout: float,
+        unwind_timeout: float,
     ) -> None:
         self.slots = Slots(identity.slots)
         self.counters = counters
@@ -117,6 +118,7 @@ class Engine:
         self._endpoint = endpoint
         self._identity = identity
         self._drain_timeout = drain_timeout
+        self._unwind_timeout = unwind_timeout
         self._stopping = threading.Event()
         self._at_once = False
         self._wake = threading.Event()
@@ -234,7 +236,10 @@ class Engine:
             for lease in session.holdings.snapshot():
                 runner.stop(lease, Stop.LEAVING)
             slots.when_free(slots.total, self._wake.set)
-            self._wait(lambda: slots.used <= 0, self._patience(limits.UNWIND_GRACE_S))
+            if not self._at_once:
+                self._wait(lambda: slots.used <= 0 or self._at_once, self._unwind_timeout)
+            if self._at_once:
+                self._wait(lambda: slots.used <= 0, self._patience(self._unwind_timeout))
             for lease in session.holdings.snapshot():
                 if not lease._settled:
                     runner.give_up(lease, outcome.released(lease, "the worker leaves before the handler ended", None))

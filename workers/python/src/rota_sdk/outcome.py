@@ -43,6 +43,19 @@ class Fatal(Exception):
         self.type = type
 
 
+class Failed(Exception):
+    """Failed, told in terms of the work instead of this program's: `type`, message and `stack` as they are given.
+
+    The retry policy decides unless `retryable` does.
+    """
+
+    def __init__(self, message: str, *, type: str, stack: str = "", retryable: bool | None = None) -> None:
+        super().__init__(message)
+        self.type = type
+        self.stack = stack
+        self.retryable = retryable
+
+
 class EffectUnknown(Exception):
     """Failed, and nobody knows whether the effect was applied, for example because the target did not answer."""
 
@@ -141,11 +154,13 @@ def of_error(lease: "Lease", error: BaseException, traceparent: str = "") -> Out
             return cancelled(lease, _words(error), traceparent)
         if asked == "LEAVING":
             return released(lease, "the worker leaves", None)
-    stack = _stack(error)
+    stack = error.stack if isinstance(error, Failed) else _stack(error)
     if isinstance(error, Fatal):
         return _failure(lease, error.type or "Fatal", _words(error), stack, traceparent, retryable=False)
     if asked == "TIMED_OUT":
         return timed_out(lease, stack, traceparent)
+    if isinstance(error, Failed):
+        return _failure(lease, error.type, _words(error), stack, traceparent, retryable=error.retryable)
     if isinstance(error, Retry | EffectUnknown):
         cause = error.__cause__
         named = error.type or type(cause or error).__name__

@@ -10,7 +10,12 @@ from rota_sdk.gen.rota.v1.jobs_pb2_grpc import JobServiceStub
 if TYPE_CHECKING:
     from rota_sdk.gen.rota.admin.v1.admin_pb2_grpc import AdminServiceAsyncStub, AdminServiceStub
     from rota_sdk.gen.rota.v1.jobs_pb2_grpc import JobServiceAsyncStub
-    from rota_sdk.gen.rota.v1.schedules_pb2_grpc import ScheduleServiceAsyncStub, ScheduleServiceStub
+    from rota_sdk.gen.rota.v1.schedules_pb2_grpc import (
+        CalendarServiceAsyncStub,
+        CalendarServiceStub,
+        ScheduleServiceAsyncStub,
+        ScheduleServiceStub,
+    )
     from rota_sdk.gen.rota.worker.v1.worker_pb2_grpc import WorkerServiceAsyncStub, WorkerServiceStub
 
 
@@ -31,6 +36,13 @@ class Stubs:
         from rota_sdk.gen.rota.v1.schedules_pb2_grpc import ScheduleServiceStub
 
         return ScheduleServiceStub(self._channel)
+
+    @cached_property
+    def calendars(self) -> "CalendarServiceStub":
+        """rota.v1.CalendarService"""
+        from rota_sdk.gen.rota.v1.schedules_pb2_grpc import CalendarServiceStub
+
+        return CalendarServiceStub(self._channel)
 
     @cached_property
     def worker(self) -> "WorkerServiceStub":
@@ -64,6 +76,13 @@ class AsyncStubs:
         from rota_sdk.gen.rota.v1.schedules_pb2_grpc import ScheduleServiceStub
 
         return ScheduleServiceStub(self._channel)
+
+    @cached_property
+    def calendars(self) -> "CalendarServiceAsyncStub":
+        """rota.v1.CalendarService"""
+        from rota_sdk.gen.rota.v1.schedules_pb2_grpc import CalendarServiceStub
+
+        return CalendarServiceStub(self._channel)
 
     @cached_property
     def worker(self) -> "WorkerServiceAsyncStub":

@@ -41,7 +41,8 @@ class Worker:
     EffectUnknown say more. The session is kept alive by threads that no handler can block, short of code that holds
     Python's interpreter lock for seconds.
 
-    `drain_timeout` is how many seconds running handlers get when the worker leaves.
+    When the worker leaves, running handlers get `drain_timeout` seconds to end. Then they are asked to stop, and get
+    `unwind_timeout` more before their jobs go to another worker.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Worker:
         build_id: str = "",
         labels: Mapping[str, str] | None = None,
         drain_timeout: float = limits.DRAIN_TIMEOUT_S,
+        unwind_timeout: float | None = None,
     ) -> None:
         if isinstance(queues, str) or not 1 <= len(queues) <= limits.QUEUES:
             raise ValueError(f"queues: expected a list of 1 to {limits.QUEUES} names, found {queues!r}")
@@ -63,6 +65,10 @@ class Worker:
             raise ValueError(f"slots: expected 1 to {limits.SLOTS}, found {slots}")
         if drain_timeout < 0:
             raise ValueError(f"drain_timeout: expected seconds, not negative, found {drain_timeout}")
+        if unwind_timeout is None:
+            unwind_timeout = limits.UNWIND_GRACE_S
+        elif unwind_timeout < 0:
+            raise ValueError(f"unwind_timeout: expected seconds, not negative, found {unwind_timeout}")
         self._endpoint = Endpoint.resolve(address, api_key, tls)
         self._queues = tuple(queues)
         self._slots = slots
@@ -70,6 +76,7 @@ class Worker:
         self._build_id = build_id
         self._labels = dict(labels or {})
         self._drain_timeout = drain_timeout
+        self._unwind_timeout = unwind_timeout
         self._handlers: dict[str, Handler] = {}
         self._counters = Counters()
         self._lock = threading.Lock()
@@ -128,7 +135,13 @@ class Worker:
             if self._stopped:
                 return
             engine = self._engine = Engine(
-                self._endpoint, identity, self._handlers, loop, self._counters, self._drain_timeout
+                self._endpoint,
+                identity,
+                self._handlers,
+                loop,
+                self._counters,
+                self._drain_timeout,
+                self._unwind_timeout,
             )
         engine.start(on_exit)
         try:
