@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
 from rota_sdk.gen.rota.admin.v1 import admin_pb2_grpc
-from rota_sdk.gen.rota.v1 import jobs_pb2_grpc
+from rota_sdk.gen.rota.v1 import jobs_pb2_grpc, schedules_pb2_grpc
 
 from rota.cli.main import main
+from tests.cli.scheduler import Scheduler
 from tests.cli.script import Coordinator, job
 
 
@@ -63,10 +64,25 @@ def rota(capsys: pytest.CaptureFixture[str]) -> Any:
 @pytest.fixture
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
     """A scripted coordinator on loopback, at which ROTA_ADDRESS points."""
-    scripted = Coordinator(jobs=[job()])
+    yield from _served(Coordinator(jobs=[job()]), monkeypatch)
+
+
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduler]:
+    """The same with schedules and calendars."""
+    yield from _served(Scheduler(jobs=[job()]), monkeypatch)
+
+
+C = TypeVar("C", bound=Coordinator)
+
+
+def _served(scripted: C, monkeypatch: pytest.MonkeyPatch) -> Iterator[C]:
     server = grpc.server(futures.ThreadPoolExecutor(4))
     jobs_pb2_grpc.add_JobServiceServicer_to_server(scripted, server)
     admin_pb2_grpc.add_AdminServiceServicer_to_server(scripted, server)
+    if isinstance(scripted, Scheduler):
+        schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(scripted, server)
+        schedules_pb2_grpc.add_CalendarServiceServicer_to_server(scripted, server)
     scripted.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     monkeypatch.setenv("ROTA_ADDRESS", scripted.address)

@@ -126,10 +126,10 @@ def create(
         if not wait:
             _show(out, job)
             return
-        with _within(job.name, timeout_s, out):
+        with within(job.name, timeout_s, out):
             job = rota.wait_job(job.name, timeout_s)
         _show(out, job)
-        _exit_by(job)
+        exit_by(job)
 
 
 @app.command()
@@ -236,14 +236,14 @@ def watch(context: typer.Context, job: JobName, timeout: Timeout = None, json: J
     timeout_s = values.duration("--timeout", timeout)
     with client(context) as rota:
         last: Job | None = None
-        with _within(name, timeout_s, out):
+        with within(name, timeout_s, out):
             for last in _changes(rota, name, timeout_s):
                 if out.json:
                     out.document(job_json(last))
                 else:
                     print(printable(change_line(last)), flush=True)
     assert last is not None
-    _exit_by(last)
+    exit_by(last)
 
 
 def _changes(rota: "Client", name: str, timeout_s: float | None) -> "Iterator[Job]":
@@ -269,7 +269,7 @@ def _changes(rota: "Client", name: str, timeout_s: float | None) -> "Iterator[Jo
 
 
 @contextmanager
-def _within(name: str, timeout_s: float | None, out: Output) -> Iterator[None]:
+def within(name: str, timeout_s: float | None, out: Output) -> Iterator[None]:
     """Turns the end of the user's patience into exit 1; a call without an answer stays an error of its own."""
     try:
         yield
@@ -293,6 +293,6 @@ def _show(out: Output, job: "Job") -> None:
         print("This job existed already: the request id or the dedupe key led to it.", file=sys.stderr)
 
 
-def _exit_by(job: "Job") -> None:
+def exit_by(job: "Job") -> None:
     if job.state.name != "SUCCEEDED":
         raise typer.Exit(Exit.REFUSED)

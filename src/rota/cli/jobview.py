@@ -134,8 +134,10 @@ def job_fields(job: "Job") -> Iterator[tuple[str, str]]:
     yield "result", payload_text(job.result)
     yield "last failure", failure_text(job.last_failure)
     yield "reason", job.reason
-    yield "labels", _pairs(job.labels)
-    yield "headers", _pairs(job.headers)
+    yield "labels", pairs_text(job.labels)
+    yield "headers", pairs_text(job.headers)
+    yield "schedule", job.schedule
+    yield "nominal", instant(job.nominal_time)
     yield "session", job.session
     yield "effect key", job.effect_key
     yield "trace", job.traceparent
@@ -201,7 +203,8 @@ def _between(start: datetime | None, end: datetime | None) -> str:
     return span((end - start).total_seconds()) if start and end and end >= start else ""
 
 
-def _pairs(texts: Any) -> str:
+def pairs_text(texts: Any) -> str:
+    """A map for people."""
     return " ".join(f"{key}={value}" for key, value in sorted(texts.items()))
 
 

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import job, key, schedule, worker
+from rota.cli import calendar, imports, job, key, schedule, worker
+from rota.cli.apply import apply
 from rota.cli.context import Globals
 from rota.cli.dev import dev
 from rota.cli.doctor import doctor
 from rota.cli.errors import EXIT_CODES, Exit, explain
+from rota.cli.exec import exec_
 from rota.cli.migrate import migrate
 from rota.cli.output import Output
 from rota.cli.serve import serve
@@ -34,9 +36,13 @@ app.command()(dev)
 app.command()(serve)
 app.command()(migrate)
 app.command()(doctor)
+app.command("exec")(exec_)
 app.add_typer(key.app)
 app.add_typer(job.app)
 app.add_typer(schedule.app)
+app.add_typer(calendar.app)
+app.command()(apply)
+app.add_typer(imports.app)
 app.add_typer(worker.app)
 
 

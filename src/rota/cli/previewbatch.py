@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from rota.cli import values
-from rota.cli.schedule import utc
+from rota.cli.localtime import utc
 from rota.clock import SystemClock
 from rota.domain import cron, limits
 from rota.domain.errors import InvalidArgument

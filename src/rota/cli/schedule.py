@@ -1,264 +1,292 @@
-"""`rota schedule`: what schedules do, and when."""
+"""`rota schedule`: creates, reads and changes schedules; what steers them is registered here, too."""
 
-import sys
-from datetime import UTC, datetime
+import difflib
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rota.cli import values
+from rota.cli import schedulebackfill, schedulesteer, values
 from rota.cli.context import JsonFlag, output
-from rota.cli.output import Output, printable
+from rota.cli.flaggroup import grouped
+from rota.cli.output import Output, instant
+from rota.cli.remote import PageFlags, Remote, at, document, remote, show_pages
+from rota.cli.scheduleflags import (
+    AboutFlags,
+    BoundFlags,
+    Etag,
+    JobFlags,
+    PayloadFlags,
+    PolicyFlags,
+    RequestId,
+    RuleFlags,
+    ScheduleId,
+)
+from rota.cli.scheduleform import (
+    OPTIONS,
+    UNSET,
+    Form,
+    fill_about,
+    fill_bounds,
+    fill_job,
+    fill_policies,
+    fill_rule,
+    require_one_rule,
+    rrule_text,
+    zone_of,
+)
+from rota.cli.schedulepreview import preview
+from rota.cli.schedulesteer import read_schedule, show_schedule
 from rota.clock import SystemClock
 from rota.domain.errors import InvalidArgument
-from rota.domain.limits import PREVIEW_COUNT_DEFAULT, PREVIEW_COUNT_MAX
-from rota.domain.text import refusal
 
 if TYPE_CHECKING:
-    from rota.domain.recurrence import PreviewLine, Rule, RuleSpec
+    from rota_sdk.gen.rota.v1.schedules_pb2 import Schedule
 
-app = typer.Typer(name="schedule", help="Say when schedules fire.", no_args_is_help=True)
+    from rota.domain.zones import Zone
 
+NEXT_SHOWN: Final = 3
 
-class Gap(StrEnum):
-    """What happens to a wall time that a change of the clocks leaves out."""
-
-    RUN_AFTER = "run-after"
-    SHIFT = "shift"
-    SKIP = "skip"
+app = typer.Typer(
+    name="schedule", help="Create, read and steer schedules, and say when they fire.", no_args_is_help=True
+)
 
 
-class Overlap(StrEnum):
-    """What happens at a wall time that a change of the clocks brings twice."""
+class State(StrEnum):
+    """The states of a schedule, as a filter."""
 
-    FIRST = "first"
-    SECOND = "second"
-    BOTH = "both"
-
-
-class Draw(StrEnum):
-    """How jitter is drawn."""
-
-    HASH = "hash"
-    RANDOM = "random"
-
-
-_TIME: Final = "TIME"
-_UID: Final = "preview"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    EXHAUSTED = "exhausted"
+    ERROR = "error"
 
 
 @app.command()
-def preview(
+@grouped
+def create(
     context: typer.Context,
-    expression: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="CRON",
-            help="Five fields, six with seconds first, or a nickname such as @daily. In quotes.",
-            show_default=False,
-        ),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="By an interval such as 90s or PT4H, instead of CRON.")
-    ] = None,
-    anchor: Annotated[
-        str | None, typer.Option(metavar=_TIME, help="Where the interval counts from; --from when not given.")
-    ] = None,
-    rrule: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help=r"By a rule of RFC 5545, instead of CRON; \n stands between lines."),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="LOCAL", help="Once, at 2026-03-08T02:30:00 on the zone's clock, instead of CRON."),
-    ] = None,
-    tz: Annotated[
-        str | None, typer.Option("--tz", metavar="ZONE", help="An IANA name such as Europe/Berlin; UTC when not given.")
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar=_TIME, help="What comes after it: an instant, or a date or time in the zone; now."
-        ),
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, max=PREVIEW_COUNT_MAX, help="How many to show.")] = PREVIEW_COUNT_DEFAULT,
-    start: Annotated[str | None, typer.Option(metavar=_TIME, help="Nothing fires before it.")] = None,
-    end: Annotated[str | None, typer.Option(metavar=_TIME, help="Nothing fires at or after it.")] = None,
-    dst_gap: Annotated[
-        Gap | None, typer.Option(help="At a wall time that does not exist; by the rule's kind when not given.")
-    ] = None,
-    dst_overlap: Annotated[
-        Overlap | None, typer.Option(help="At a wall time that comes twice; by the rule's kind when not given.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DATE", help="Nothing fires on 2026-12-25, or --12-25 of every year; repeatable."),
-    ] = None,
-    jitter: Annotated[str | None, typer.Option(metavar="DURATION", help="A delay below this span.")] = None,
-    jitter_mode: Annotated[Draw, typer.Option(help="One delay for the schedule, or one for each run.")] = Draw.HASH,
-    uid: Annotated[str, typer.Option(metavar="UID", help="The schedule's uid, on which H and jitter depend.")] = _UID,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="Answer each line of JSON {rule_kind, expression, timezone, start_utc, count, …} with one.",
-        ),
-    ] = None,
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id: letters, digits and ._-, at most 128.", show_default=False)
+    ],
+    rule: RuleFlags,
+    bounds: BoundFlags,
+    policies: PolicyFlags,
+    job: JobFlags,
+    payload: PayloadFlags,
+    about: AboutFlags,
+    paused: Annotated[bool, typer.Option("--paused", help="It does not fire before `rota schedule resume`.")] = False,
+    request_id: RequestId = None,
     json: JsonFlag = False,
 ) -> None:
-    """Show when a rule fires next, with the reason where a change of the clock or an exclusion has a say.
-
-    It needs no server. What the rule means stands in the README under Schedules.
-    """
+    """Create a schedule of a rule and a job, and print it with its next three times."""
     out = output(context, json)
-    if batch is not None:
-        from rota.cli.previewbatch import answer_all
+    name = values.schedule_id(id, "ID", "; the id comes first: rota schedule create ID CRON")
+    require_one_rule(rule)
+    if job.type is None and job.command is None:
+        raise InvalidArgument.field("--type", "expected --type or --command, found neither; give one of them")
 
-        if expression or every or rrule or at:
-            raise InvalidArgument.field("--batch", "expected no rule beside it, found one; write it into the batch")
-        answer_all(batch)
-        return
+    from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
-    from rota.domain import zones
-    from rota.domain.dst import GapPolicy, OverlapPolicy
-    from rota.domain.recurrence import JitterMode, RuleSpec, compile_rule, parse_dates
-
-    texts = {"CRON": expression, "--every": every, "--rrule": rrule, "--at": at}
-    given = [name for name, text in texts.items() if text is not None]
-    if len(given) != 1:
-        found = " and ".join(given) or "none"
-        raise InvalidArgument.field("CRON", f"expected CRON, --every, --rrule or --at, found {found}; give one of them")
-    if anchor is not None and every is None:
-        raise InvalidArgument.field("--anchor", "expected together with --every, found without; leave it out")
-    rrule = rrule.replace("\\n", "\n") if rrule is not None else None
-    zone = zones.find(_zone_of(rrule) if tz is None else tz)
-
-    def when(name: str, text: str | None) -> datetime | None:
-        return _time(name, text, zone)
-
-    after = when("--from", since) or SystemClock().utc()
-    spec = RuleSpec(
-        **_kind(expression, every, rrule, at),
-        time_zone=zone.name,
-        anchor=when("--anchor", anchor) or after,
-        start=when("--start", start),
-        end=when("--end", end),
-        gap=GapPolicy[dst_gap.name] if dst_gap else None,
-        overlap=OverlapPolicy[dst_overlap.name] if dst_overlap else None,
-        excluded_dates=parse_dates(exclude or [], "exclusions.dates"),
-        jitter_s=values.duration("--jitter", jitter) or 0.0,
-        jitter_mode=JitterMode[jitter_mode.name],
+    form = Form(pb.Schedule(), [])
+    zone = _zone(lambda: rule.tz if rule.tz is not None else zone_of(rrule_text(rule.rrule)) or "UTC")
+    _fill(form, rule, bounds, policies, job, payload, about, zone)
+    request = pb.CreateScheduleRequest(
+        schedule=form.schedule,
+        schedule_id=name,
+        request_id=values.request_id(request_id),
+        paused=paused,
     )
-    rule = compile_rule(spec, uid, "")
-    lines = rule.preview(after, count)
-    fires = [line for line in lines if not line.removed]
-    exhausted = rule.exhausted(fires[-1].nominal if fires else after)
-    warnings = [*rule.warnings, *_warnings(spec, uid)]
+    with remote(context, _options(job)) as api:
+        made = api.call(api.schedules.CreateSchedule, request).schedule
+        _show_with_next(api, out, made)
+
+
+@app.command()
+def get(context: typer.Context, schedule: ScheduleId, json: JsonFlag = False) -> None:
+    """Show a schedule in full: its rule, state, next and last times, policies, job and fates."""
+    out, name = output(context, json), values.schedule_name(schedule)
+    with remote(context, OPTIONS) as api:
+        show_schedule(out, read_schedule(api, name))
+
+
+@app.command("list")
+@grouped
+def list_(
+    context: typer.Context,
+    paging: PageFlags,
+    state: Annotated[State | None, typer.Option(help="Only schedules in this state.", case_sensitive=False)] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only schedules with this label; repeatable.")
+    ] = None,
+    type: Annotated[str, typer.Option(help="Only schedules whose jobs have this type.")] = "",
+    queue: Annotated[str, typer.Option(help="Only schedules whose jobs go to this queue.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only schedules whose id starts so.")] = "",
+    set: Annotated[str, typer.Option(help="Only schedules of this set of `rota apply`.")] = "",
+    json: JsonFlag = False,
+) -> None:
+    """List schedules by id, without payloads and fates."""
+    out, labels = output(context, json), values.pairs("--label", label)
+    texts = {"--type": type, "--queue": queue, "--prefix": prefix, "--set": set, "--page-token": paging.page_token}
+    for option, text in texts.items():
+        values.utf8(option, text)
+
+    from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
+
+    from rota.cli.scheduleview import SCHEDULE_COLUMNS, schedule_row
+
+    request = pb.ListSchedulesRequest(
+        state=f"SCHEDULE_STATE_{state.name if state else 'UNSPECIFIED'}",
+        labels=labels,
+        type=type,
+        queue=queue,
+        id_prefix=prefix.removeprefix("schedules/"),
+        apply_set=set,
+    )
+    options = {"id_prefix": "--prefix", "apply_set": "--set", "page_token": "--page-token", "labels": "--label"}
+    with remote(context, {"type": "--type", "queue": "--queue", **options}) as api:
+
+        def fetch(size: int, token: str) -> Any:
+            request.page_size, request.page_token = size, token
+            page = api.call(api.schedules.ListSchedules, request)
+            return page.schedules, page.next_page_token
+
+        def table(found: "list[Schedule]") -> None:
+            now = SystemClock().utc()
+            rows = [schedule_row(schedule, now) for schedule in found]
+            out.table(SCHEDULE_COLUMNS, rows, fold="RULE", optional=("LAST JOB", "NEXT", "ZONE"))
+
+        show_pages(out, paging, fetch, table)
+
+
+@app.command()
+@grouped
+def edit(
+    context: typer.Context,
+    schedule: ScheduleId,
+    rule: RuleFlags,
+    bounds: BoundFlags,
+    policies: PolicyFlags,
+    job: JobFlags,
+    payload: PayloadFlags,
+    about: AboutFlags,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPTION", help="Back to the default, such as --unset end; repeatable."),
+    ] = None,
+    etag: Etag = "",
+    request_id: RequestId = None,
+    json: JsonFlag = False,
+) -> None:
+    """Change what is given and leave the rest. Labels, headers, dates and calendars given replace those it had."""
+    out, name = output(context, json), values.schedule_name(schedule)
+    require_one_rule(rule, given=False)
+    values.utf8("--etag", etag)
+
+    from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
+
+    form = Form(pb.Schedule(name=name, etag=etag), [])
+    with remote(context, _options(job)) as api:
+
+        @cache
+        def stored() -> "Schedule":
+            return read_schedule(api, name)
+
+        # A time without an offset is one of the zone that the schedule has, or gets.
+        zone = _zone(lambda: rule.tz or zone_of(rrule_text(rule.rrule)) or stored().time_zone or "UTC")
+        _fill(form, rule, bounds, policies, job, payload, about, zone, stored)
+        form.paths += _unset(unset or [], form.paths)
+        if not form.paths:
+            raise InvalidArgument.field("SCHEDULE", "expected an option that changes it, found none; give one")
+        request = pb.UpdateScheduleRequest(schedule=form.schedule, request_id=values.request_id(request_id))
+        request.update_mask.paths.extend(form.paths)
+        _show_with_next(api, out, api.call(api.schedules.UpdateSchedule, request).schedule)
+
+
+app.command()(schedulesteer.pause)
+app.command()(schedulesteer.resume)
+app.command()(schedulesteer.trigger)
+app.command()(schedulebackfill.backfill)
+app.command()(schedulebackfill.backfills)
+app.command("cancel-backfill")(schedulebackfill.cancel_backfill)
+app.command()(schedulebackfill.history)
+app.command()(schedulesteer.delete)
+app.command()(preview)
+
+
+def _fill(
+    form: Form,
+    rule: RuleFlags,
+    bounds: BoundFlags,
+    policies: PolicyFlags,
+    job: JobFlags,
+    payload: PayloadFlags,
+    about: AboutFlags,
+    zone: "Callable[[], Zone]",
+    stored: "Callable[[], Schedule] | None" = None,
+) -> None:
+    fill_rule(form, rule, zone)
+    fill_bounds(form, bounds)
+    fill_policies(form, policies)
+    fill_job(form, job, payload, stored)
+    fill_about(form, about)
+
+
+def _zone(name: Callable[[], str]) -> "Callable[[], Zone]":
+    """The zone of that name, found when a time needs it."""
+
+    def find() -> "Zone":
+        from rota.domain import zones
+
+        return zones.find(name(), "--tz")
+
+    return find
+
+
+def _options(job: JobFlags) -> Mapping[str, str]:
+    """Which option a refused field comes from; a command is both payload and type."""
+    return OPTIONS if job.command is None else {**OPTIONS, "job.payload": "--command", "job.type": "--command"}
+
+
+def _unset(names: list[str], given: list[str]) -> list[str]:
+    """The paths of --unset."""
+    found = []
+    for name in names:
+        path = UNSET.get(name.removeprefix("--"))
+        if path is None:
+            near = difflib.get_close_matches(name, UNSET, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`rota schedule edit --help` lists the options"
+            expected = "expected an option that has a default, such as end or exclude"
+            raise InvalidArgument.field("--unset", f"{expected}, found {name[:40]!r}; {hint}")
+        clash = [other for other in given if other == path or other.startswith(f"{path}.")]
+        if clash and clash != ["overlap_policy.limit"]:
+            option = f"--{name.removeprefix('--')}"
+            raise InvalidArgument.field("--unset", f"expected {option} set or unset, found both; give one")
+        if not clash:
+            found.append(path)
+    return found
+
+
+def _show_with_next(api: Remote, out: Output, schedule: "Schedule") -> None:
+    """The schedule as it stands, and its next times as the server has them."""
+    following = _following(api, schedule) if schedule.state else []
     if out.json:
-        out.document(_document(rule, lines, exhausted, warnings))
-        return
-    _show(out, rule, lines, exhausted)
-    for warning in warnings:
-        print(f"note: {printable(warning)}", file=sys.stderr)
+        out.document(document(schedule) | {"next_times": [instant(time) for time in following]})
+    else:
+        show_schedule(out, schedule, following)
 
 
-def utc(at: datetime) -> str:
-    """2026-03-08T07:00:00Z, with a fraction only where there is one."""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+def _following(api: Remote, schedule: "Schedule") -> list[datetime]:
+    """Its next times. Empty when the server does not say: what was asked for is done already."""
+    from rota_sdk.errors import RotaError
+    from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
-
-def _kind(expression: str | None, every: str | None, rrule: str | None, at: str | None) -> dict[str, Any]:
-    """The part of a RuleSpec that the one text given says."""
-    from rota.domain.recurrence import RuleKind
-
-    if expression is not None:
-        return {"kind": RuleKind.CRON, "expression": expression}
-    if rrule is not None:
-        return {"kind": RuleKind.RRULE, "expression": rrule}
-    if at is not None:
-        return {"kind": RuleKind.ONCE, "local_start": at}
-    if every is not None and every.lstrip("-").startswith("P"):
-        return {"kind": RuleKind.INTERVAL, "expression": every}
-    return {"kind": RuleKind.INTERVAL, "every_s": values.duration("--every", every)}
-
-
-def _zone_of(rrule: str | None) -> str:
-    """The zone that an RRULE's DTSTART names, which spares saying it twice."""
-    import re
-
-    found = re.search(r"^DTSTART;(?:[^:\n]*;)?TZID=\"?([^:;\"\n]+)", rrule or "", re.IGNORECASE | re.MULTILINE)
-    return found[1] if found else "UTC"
-
-
-def _time(name: str, text: str | None, zone: Any) -> datetime | None:
-    """An instant, or a date or time on the zone's clock."""
-    from rota.domain import civil
-
-    if text is None:
-        return None
+    request = pb.PreviewScheduleRequest(name=schedule.name, count=NEXT_SHOWN)
     try:
-        found = datetime.fromisoformat(text)
-        if found.tzinfo is None:
-            found = datetime.fromtimestamp(zone.instant(civil.wall_of(found)), UTC).replace(
-                microsecond=found.microsecond
-            )
-        return found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        expected = "a time such as 2026-03-07, 2026-03-07T12:00 or 2026-03-07T12:00:00Z"
-        raise refusal(name, text, expected, "a time without an offset is one of the zone") from None
-
-
-def _warnings(spec: "RuleSpec", uid: str) -> list[str]:
-    """What the command line adds to the rule's own warnings."""
-    if uid == _UID and (spec.jitter_s > 0 or (spec.kind.name == "CRON" and "H" in spec.expression)):
-        return ["H and jitter follow from a schedule's uid: give --uid for those of a stored one"]
-    return []
-
-
-def _document(rule: "Rule", lines: "list[PreviewLine]", exhausted: bool, warnings: list[str]) -> dict[str, Any]:
-    from rota.domain import zones
-
-    return {
-        "time_zone": rule.zone.name,
-        "tzdata_version": zones.version(),
-        "next_utc": [utc(line.nominal) for line in lines if not line.removed],
-        "exhausted": exhausted,
-        "occurrences": [
-            {
-                "nominal_time": utc(line.nominal),
-                "due_time": utc(line.due) if line.due is not None else None,
-                "local_time": line.local,
-                "zone_abbreviation": line.abbreviation,
-                "removed": line.removed,
-                "reasons": [{"cause": reason.cause.name, "text": reason.text} for reason in line.reasons],
-            }
-            for line in lines
-        ],
-        "warnings": warnings,
-    }
-
-
-def _show(out: Output, rule: "Rule", lines: "list[PreviewLine]", exhausted: bool) -> None:
-    from rota.domain import zones
-
-    print(f"{rule.zone.name}, time-zone data {zones.version()}")
-    if lines:
-        delayed = rule.spec.jitter_s > 0
-        columns = ["LOCAL TIME", "ZONE", "UTC", *(["DUE"] if delayed else []), "REASON"]
-        out.table(columns, [_row(line, delayed) for line in lines], fold="REASON")
-    if exhausted:
-        print("nothing comes after that" if lines else "nothing is to come")
-
-
-def _row(line: "PreviewLine", delayed: bool) -> list[str]:
-    local = datetime.fromisoformat(line.local)
-    name = line.abbreviation
-    zone = f"{name} {line.local[-6:]}" if name.isalpha() else line.local[-6:]
-    due = [utc(line.due) if line.due is not None else ""] if delayed else []
-    shown = [
-        f"{local:%a} {local.replace(tzinfo=None).isoformat(' ')}",
-        zone,
-        "removed" if line.removed else utc(line.nominal),
-    ]
-    return [*shown, *due, "; ".join(reason.text for reason in line.reasons)]
+        previewed = api.call(api.schedules.PreviewSchedule, request)
+    except RotaError:
+        return []
+    times = [at(found, "nominal_time") for found in previewed.occurrences if not found.removed]
+    return [time for time in times if time is not None]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from rota.clock import SystemClock
 from rota.config import parse_duration
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PAYLOAD_BYTES_MAX
@@ -15,6 +16,7 @@ from rota.domain.limits import PAYLOAD_BYTES_MAX
 JSON_TYPE: Final = "application/json"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 
 
@@ -65,6 +67,52 @@ def job_id(text: str) -> str:
     if not _UUID.fullmatch(bare):
         raise InvalidArgument.field("JOB", f"expected jobs/<uuid> or a uuid, found {text[:80]!r}")
     return f"jobs/{bare}"
+
+
+def schedule_id(text: str, name: str = "SCHEDULE", remedy: str = "") -> str:
+    """The id of a schedule, from that or schedules/{id}."""
+    return _resource_id(text.removeprefix("schedules/"), name, text, remedy)
+
+
+def schedule_name(text: str) -> str:
+    """schedules/{id}, from that or the bare id."""
+    return f"schedules/{schedule_id(text)}"
+
+
+def calendar_id(text: str, name: str = "CALENDAR") -> str:
+    """The id of a calendar, from that or calendars/{id}."""
+    return _resource_id(text.removeprefix("calendars/"), name, text, "")
+
+
+def calendar_name(text: str) -> str:
+    """calendars/{id}, from that or the bare id."""
+    return f"calendars/{calendar_id(text)}"
+
+
+def backfill_name(text: str) -> str:
+    """schedules/{schedule}/backfills/{id}, from that, or from schedule and id with / between."""
+    schedule, _, backfill = text.removeprefix("schedules/").replace("/backfills/", "/").partition("/")
+    for part in (schedule, backfill):
+        if not _ID.fullmatch(part):
+            expected = "expected schedules/<id>/backfills/<id>"
+            raise InvalidArgument.field(
+                "BACKFILL", f"{expected}, found {text[:80]!r}; `rota schedule backfills` shows them"
+            )
+    return f"schedules/{schedule}/backfills/{backfill}"
+
+
+def request_id(text: str | None) -> str:
+    """The given request id, or a fresh one: gRPC itself may repeat a call."""
+    if text is None:
+        return SystemClock().new_id()
+    return utf8("--request-id", text)
+
+
+def _resource_id(bare: str, name: str, text: str, remedy: str) -> str:
+    if not _ID.fullmatch(bare):
+        expected = "expected 1 to 128 letters, digits or ._-, the first a letter or digit"
+        raise InvalidArgument.field(name, f"{expected}, found {text[:80]!r}{remedy}")
+    return bare
 
 
 def utf8(name: str, text: str) -> str:
