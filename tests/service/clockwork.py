@@ -116,9 +116,9 @@ class Clockwork(World):
         self.jobs_service = Jobs(self.jobs, self.reader, self.outcomes, self.memory, self.metrics)
         self.completions = Completions(self.outcomes, self.memory, self.clock, self.metrics, None)
         args = (self.clock, self.database_clock)
-        self.schedules = Schedules(self.schedules_store, self.jobs_service, self.memory, *args, self.metrics)
+        self.schedules = Schedules(self.schedules_store, self.jobs_service, self.memory, *args, self.metrics, None)
         self.calendars = Calendars(self.schedules_store, self.memory, self.clock)
-        self.backfills = Backfills(self.schedules_store, self.fires_store, self.memory, *args)
+        self.backfills = Backfills(self.schedules_store, self.fires_store, self.memory, *args, None)
         self.fires = Fires(
             self.fires_store,
             self.schedules,

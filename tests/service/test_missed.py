@@ -29,7 +29,7 @@ async def test_nine_hours_of_downtime(clockwork: Clockwork, mode: MissedMode) ->
     assert await clockwork.fates() == EXPECTED[mode]
     found = await clockwork.get()
     now = START + timedelta(seconds=HOURS_9)
-    assert (found.timer.state, found.timer.next_nominal) == (ScheduleState.ACTIVE, now + timedelta(minutes=2))
+    assert (found.timer.state, found.timer.next_nominal) == (ScheduleState.ACTIVE, now + timedelta(minutes=1))
     await clockwork.check()
     # The next fire is on time, and nothing of the downtime comes again.
     before = await clockwork.fates()

@@ -921,6 +921,9 @@ class FakeHistory(_Port):
     async def drop_partitions(self, older_than_s: float) -> list[str]:
         return await self._write("drop_partitions", list)
 
+    async def forget_schedules(self, older_than_s: float, limit: int) -> int:
+        return await self._write("forget_schedules", lambda: 0)
+
     async def delete_requests(self, older_than_s: float, limit: int) -> int:
         def work() -> int:
             db, since_us = self._db, self._db.now_us - round(older_than_s * 1e6)

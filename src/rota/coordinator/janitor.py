@@ -28,4 +28,5 @@ class Janitor(Loop):
         for name in await self._history.drop_partitions(self._history_s):
             log.info("dropped partition %s: older than the history kept", name)
         forgotten = await self._history.delete_requests(limits.REQUEST_LIFE_S, BITE)
+        forgotten += await self._history.forget_schedules(self._history_s, BITE)
         return 1.0 if forgotten >= BITE else EVERY_S

@@ -25,6 +25,9 @@ PAGE_ROWS = 2_000
 
 SHARD_PAGE_MIN = 4
 
+TOGETHER_S = 0.02
+"""What is due within so little of each other is taken together."""
+
 
 class Materializer(Loop):
     name = "materializer"
@@ -76,4 +79,4 @@ class Materializer(Loop):
         if not later:
             return TICK_S
         wait = min(later) - self._database_clock.datetime()
-        return min(max(wait.total_seconds(), 0.0), TICK_S)
+        return min(max(wait.total_seconds(), TOGETHER_S), TICK_S)

@@ -145,9 +145,11 @@ class Node:
             concurrency=WRITES_AT_ONCE,
             key=lambda result: (result.job_id, result.fence),
         )
-        self.schedules = Schedules(schedules, self.jobs, self.memory, clock, self.database_clock, metrics)
+        self.schedules = Schedules(
+            schedules, self.jobs, self.memory, clock, self.database_clock, metrics, telemetry.traces
+        )
         self.calendars = Calendars(schedules, self.memory, clock)
-        self.backfills = Backfills(schedules, fires, self.memory, clock, self.database_clock)
+        self.backfills = Backfills(schedules, fires, self.memory, clock, self.database_clock, telemetry.traces)
         firing = Fires(
             fires, self.schedules, self.jobs, id, self.memory, clock, self.database_clock, metrics, telemetry.traces
         )

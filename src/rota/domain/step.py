@@ -15,6 +15,7 @@ from rota.domain.missed import walk
 from rota.domain.overlap import Record, Waiting, resolve
 from rota.domain.recurrence import Fire, Rule
 from rota.domain.schedule import Definition, Fate, Origin, OverlapMode, OverlapPolicy, ScheduleState, Timer
+from rota.domain.text import clean
 
 PAUSE_RECORD_S = 600.0
 """What a paused schedule suppresses is written down this often."""
@@ -74,31 +75,47 @@ def decide(
         full = result.full and timer.state is ScheduleState.ACTIVE
         coming = rule.next_after(cursor) if fires and not full else None
     except InvalidArgument as error:
-        return Step(failed(timer, error.message, now))
+        stopped = failed(timer, error.message, now)
+        # Those that wait go on all the same.
+        return Step(armed(stopped, definition.overlap, None, now))
     moved = replace(
         timer,
         cursor=cursor,
         episode=episode,
         fired=timer.fired + result.fired,
-        buffered=timer.buffered + result.buffered,
+        # Counted where they are known: those whose history was dropped do not wait any more.
+        buffered=(len(waiting) if timer.buffered else 0) + result.buffered,
         fates=_counted(timer.fates, result.records),
         tzdata=tzdata,
     )
-    if timer.state is ScheduleState.ACTIVE and not more and coming is None:
-        moved = exhausted(moved, COUNT_REACHED if full else NO_TIMES_LEFT, now)
     fired = [record for record in result.records if record.fate is Fate.FIRED]
     if fired:
         by_rule = [record.nominal for record in fired if record.origin in (Origin.RULE, Origin.CATCH_UP)]
-        last = max(by_rule) if by_rule else moved.last_nominal
-        moved = replace(moved, last_job=fired[-1].job_id, last_fire_at=now, last_nominal=last)
-    moved = armed(moved, definition.overlap, coming, now, more=more)
+        latest = max(by_rule) if by_rule else moved.last_nominal
+        moved = replace(moved, last_job=fired[-1].job_id, last_fire_at=now, last_nominal=latest)
+    last: datetime | None = None
+    if timer.state is ScheduleState.ACTIVE and not more and coming is None:
+        if moved.last_nominal is not None and moved.last_nominal > now:
+            # Its last occurrence is made ahead, and may still be taken back.
+            last = moved.last_nominal
+        else:
+            moved = stated(moved, ScheduleState.EXHAUSTED, COUNT_REACHED if full else NO_TIMES_LEFT, "", now)
+    moved = armed(moved, definition.overlap, coming, now, more=more, last=last)
     revoke = definition.overlap.mode is OverlapMode.REPLACE
     return Step(moved, tuple(result.records), result.displaced, revoke, more)
 
 
-def armed(timer: Timer, overlap: OverlapPolicy, coming: Fire | None, now: datetime, *, more: bool = False) -> Timer:
-    """The timer set for what comes next."""
-    at: datetime | None = None
+def armed(
+    timer: Timer,
+    overlap: OverlapPolicy,
+    coming: Fire | None,
+    now: datetime,
+    *,
+    more: bool = False,
+    last: datetime | None = None,
+) -> Timer:
+    """The timer set for what comes next; `last`: when the last one, made ahead, has come."""
+    at = last
     if timer.state is ScheduleState.ACTIVE and coming is not None:
         ahead_s = limits.MATERIALISE_AHEAD_S
         at = coming.nominal - timedelta(seconds=ahead_s) if overlap.ahead else coming.due
@@ -118,13 +135,9 @@ def armed(timer: Timer, overlap: OverlapPolicy, coming: Fire | None, now: dateti
     )
 
 
-def exhausted(timer: Timer, why: str, now: datetime) -> Timer:
-    return stated(timer, ScheduleState.EXHAUSTED, why, "", now)
-
-
 def failed(timer: Timer, why: str, now: datetime) -> Timer:
     """In ERROR: it fires no more until somebody edits or resumes it."""
-    stopped = stated(timer, ScheduleState.ERROR, why[: limits.REASON_BYTES_MAX], "", now)
+    stopped = stated(timer, ScheduleState.ERROR, clean(why, limits.REASON_BYTES_MAX), "", now)
     return replace(stopped, next_nominal=None, next_due=None, arm_at=None)
 
 

@@ -14,7 +14,7 @@ from rota.domain.recurrence import RuleKind, parse_dates
 from rota.domain.schedule import Calendar, Calendars, Definition, Schedule, ScheduleState, check_definition, compiled
 from rota.domain.text import Problems
 from rota.service import calendars as calendar_service
-from rota.service.changing import Changing, Outcome, retimed
+from rota.service.changing import Changing, retimed
 from rota.service.drafts import Draft, check_id, new_schedule
 from rota.store.scheduleport import RequestKey, ScheduleTransaction
 
@@ -64,7 +64,7 @@ class Applying:
         drafts: Sequence[Draft],
         calendars: Sequence[Calendar],
         request: RequestKey,
-        out: Outcome,
+        changing: Changing,
         *,
         prune: bool,
     ) -> list[Change]:
@@ -75,7 +75,6 @@ class Applying:
             # What it did is done, and whatever came after it stands.
             names = [f"calendars/{c.id}" for c in calendars] + [f"schedules/{d.id}" for d in drafts]
             return [Change(name, ApplyAction.NONE) for name in names]
-        changing = Changing(tx, self._clock, out)
         changes = {c.id: await self._calendar(tx, c, now, index) for index, c in sorted_by_id(calendars)}
         found = [changes[c.id] for c in calendars]
         made: dict[str, Change] = {}

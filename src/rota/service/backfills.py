@@ -32,6 +32,7 @@ from rota.domain.step import Step
 from rota.domain.text import Problems
 from rota.service.changing import Minting
 from rota.service.notices import Notices
+from rota.service.tracing import begin_traces
 from rota.store.scheduleport import (
     Armed,
     DueBackfill,
@@ -41,6 +42,7 @@ from rota.store.scheduleport import (
     ScheduleStore,
     ScheduleTransaction,
 )
+from rota.telemetry import Traces
 
 STEP_S = 0.5
 """A backfill fires what its rate allows in this time, and then waits for so long."""
@@ -66,7 +68,9 @@ class Backfills:
         notices: Notices,
         clock: Clock,
         database_clock: DatabaseClock,
+        traces: Traces | None,
     ) -> None:
+        self._traces = traces
         self._store = store
         self._fires = fires
         self._notices = notices
@@ -196,7 +200,16 @@ class Backfills:
             if records:
                 before = Armed(schedule.tenant_id, schedule.uid, schedule.shard, schedule.timer)
                 step = Step(replace(schedule.timer, last_job=records[-1].job_id), tuple(records))
-                entries.extend(await tx.move(Move(before, step, priority=backfill.priority)))
+                entries.extend(
+                    await tx.move(
+                        Move(
+                            before,
+                            step,
+                            traces=begin_traces(self._traces, schedule, records),
+                            priority=backfill.priority,
+                        )
+                    )
+                )
             ended = _progressed(backfill, rule, fires, len(records), now)
             await tx.save_backfill(ended, max(len(fires) / backfill.rate, 0.0))
 

@@ -32,7 +32,9 @@ from rota.domain.schedule import (
 )
 from rota.domain.step import Step, armed, decide, needs_jobs, stated
 from rota.domain.text import Problems
+from rota.service.tracing import begin_traces
 from rota.store.scheduleport import Armed, Move, ScheduleTransaction
+from rota.telemetry import Traces
 
 SETTLE_STEPS_MAX = 20
 """Steps that settle what is overdue before a change; what is left is decided after it."""
@@ -48,7 +50,8 @@ class Outcome:
 class Changing:
     """One transaction's changes."""
 
-    def __init__(self, tx: ScheduleTransaction, clock: Clock, out: Outcome) -> None:
+    def __init__(self, tx: ScheduleTransaction, clock: Clock, out: Outcome, traces: Traces | None) -> None:
+        self._traces = traces
         self._tx = tx
         self._clock = clock
         self._out = out
@@ -79,6 +82,8 @@ class Changing:
         if moved:
             # Nothing that the new rule names before this instant was ever promised.
             timer = replace(await self._back_to(schedule, timer, now), cursor=now, episode=None)
+            if timer.state is ScheduleState.PAUSED:
+                timer = replace(timer, paused_at=now)
             rule.require_next(now)
             if timer.state in (ScheduleState.EXHAUSTED, ScheduleState.ERROR):
                 timer = _stated(timer, ScheduleState.ACTIVE, "", "", now)
@@ -215,7 +220,8 @@ class Changing:
         timer = replace(schedule.timer, tzdata=zones.version())
         step = Step(timer) if step is None else replace(step, timer=timer)
         armed_before = Armed(schedule.tenant_id, schedule.uid, schedule.shard, before)
-        self._out.entries += await self._tx.move(Move(armed_before, step))
+        traces = begin_traces(self._traces, schedule, step.records)
+        self._out.entries += await self._tx.move(Move(armed_before, step, traces=traces))
         return replace(schedule, timer=timer)
 
 

@@ -18,12 +18,13 @@ from rota.domain.ids import CoordinatorId, JobId, ScheduleUid, ShardNo
 from rota.domain.model import CancelMode, ShardTerm
 from rota.domain.overlap import Waiting
 from rota.domain.recurrence import Rule
-from rota.domain.schedule import Calendars, Fate, Schedule, ScheduleState, compiled
+from rota.domain.schedule import Calendars, Schedule, ScheduleState, compiled
 from rota.domain.step import POSTPONE_S, Step, decide, failed, needs_jobs, postponed
 from rota.service.changing import Minting
 from rota.service.jobs import Jobs
 from rota.service.notices import Notices
 from rota.service.schedules import Schedules
+from rota.service.tracing import begin_traces
 from rota.store.scheduleport import Armed, FireStore, Held, Move, Unwritable
 from rota.telemetry import Metrics, Traces
 
@@ -209,24 +210,9 @@ class Fires:
             step = postponed(armed.timer, now)
         if step.timer.state is ScheduleState.ERROR:
             log.warning("schedules/%s of tenant %d stopped: %s", schedule.id, armed.tenant_id, step.timer.state_reason)
-        return Move(armed, step, term.epoch if term is not None else 0, self._trace(step, schedule))
-
-    def _trace(self, step: Step, schedule: Schedule) -> dict[JobId, str]:
-        """A trace of its own for each job, linked to the schedule's creation."""
-        if self._traces is None:
-            return {}
-        job = schedule.definition.job
-        found: dict[JobId, str] = {}
-        for record in step.records:
-            if record.fate is Fate.FIRED and record.job_id is not None:
-                found[record.job_id] = self._traces.fire(
-                    origin=schedule.traceparent,
-                    job_id=record.job_id,
-                    type=job.type,
-                    queue=job.queue,
-                    schedule=schedule.id,
-                )
-        return found
+        return Move(
+            armed, step, term.epoch if term is not None else 0, begin_traces(self._traces, schedule, step.records)
+        )
 
     async def _set_aside(self, move: Move, error: Exception) -> None:
         self._complain(move.armed, error)

@@ -34,6 +34,7 @@ from rota.service.changing import Changing, Minting, Outcome, check_etag
 from rota.service.drafts import Draft, blank_schedule, check_id, new_schedule
 from rota.service.jobs import Jobs
 from rota.service.notices import Notices
+from rota.service.tracing import begin_traces
 from rota.store.scheduleport import (
     Armed,
     Held,
@@ -44,7 +45,7 @@ from rota.store.scheduleport import (
     ScheduleStore,
     ScheduleTransaction,
 )
-from rota.telemetry import Metrics
+from rota.telemetry import Metrics, Traces
 
 T = TypeVar("T")
 
@@ -83,7 +84,9 @@ class Schedules:
         clock: Clock,
         database_clock: DatabaseClock,
         metrics: Metrics,
+        traces: Traces | None,
     ) -> None:
+        self._traces = traces
         self._store = store
         self._jobs = jobs
         self._notices = notices
@@ -152,7 +155,8 @@ class Schedules:
             check_etag(f"schedules/{id}", etag, schedule.timer.version, schedule.uid)
             return await change.update(schedule, edit(schedule.definition), "schedule", now)
 
-        return await self._change(work)
+        await self._change(work)
+        return await self.get(identity, id)
 
     async def apply(
         self,
@@ -171,10 +175,9 @@ class Schedules:
 
         async def work(tx: ScheduleTransaction, change: Changing) -> list[Change]:
             applying = Applying(self._clock, identity, apply_set, changed, validate_only=validate_only)
-            return await applying.run(tx, drafts, calendars, request, out, prune=prune)
+            return await applying.run(tx, drafts, calendars, request, change, prune=prune)
 
-        out = Outcome()
-        return await self._change(work, out)
+        return await self._change(work)
 
     async def delete(
         self, identity: Identity, id: str, *, etag: str, cancel: CancelMode | None, allow_missing: bool
@@ -206,7 +209,8 @@ class Schedules:
             schedule, now = await change.locked(identity.tenant_id, id, etag)
             return await change.pause(schedule, reason, identity.key_id, now)
 
-        return await self._change(work)
+        await self._change(work)
+        return await self.get(identity, id)
 
     async def pause_failing(self, schedule: Schedule) -> None:
         """Pauses a schedule whose jobs keep dying, as its definition asks."""
@@ -228,7 +232,8 @@ class Schedules:
             schedule, now = await change.locked(identity.tenant_id, id, etag)
             return await change.resume(schedule, reason, identity.key_id, catch_up, now)
 
-        return await self._change(work)
+        await self._change(work)
+        return await self.get(identity, id)
 
     async def trigger(
         self,
@@ -254,7 +259,14 @@ class Schedules:
             record = self._trigger_record(schedule, held, now, generation, force, reason)
             timer = _with_trigger(schedule.timer, record, now)
             before = Armed(schedule.tenant_id, schedule.uid, schedule.shard, schedule.timer)
-            out.entries += await tx.move(Move(before, Step(timer, (record,)), payload=payload))
+            out.entries += await tx.move(
+                Move(
+                    before,
+                    Step(timer, (record,)),
+                    traces=begin_traces(self._traces, schedule, [record]),
+                    payload=payload,
+                )
+            )
             found = await tx.occurrence(schedule.uid, now, generation)
             assert found is not None
             return Triggered(found, record.job_id)
@@ -303,7 +315,7 @@ class Schedules:
         async def inside(tx: ScheduleTransaction) -> T:
             # A transaction that is tried again begins from nothing.
             out.entries.clear()
-            return await work(tx, Changing(tx, self._clock, out))
+            return await work(tx, Changing(tx, self._clock, out, self._traces))
 
         found = await self._store.transact(inside)
         self._notices.jobs_waiting(out.entries)

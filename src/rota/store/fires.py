@@ -4,6 +4,7 @@ Occurrences are unique by (schedule, nominal time, generation), and a timer move
 the step was decided on. So a step that is written twice, by whomever, writes nothing the second time.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,7 @@ from psycopg import errors as pg
 from rota.domain import limits
 from rota.domain.fairness import Entry
 from rota.domain.ids import CoordinatorId, JobId, ScheduleUid, ShardNo, TenantId
-from rota.domain.overlap import Waiting
+from rota.domain.overlap import Record, Waiting
 from rota.domain.schedule import Calendars, Origin, Schedule
 from rota.store import codec, schedulerows
 from rota.store.engine import Database, Params, Row, Run, array, by_key, text_array
@@ -87,6 +88,8 @@ NOW = "SELECT clock_timestamp()"
 
 # The fate of an occurrence is written once. Two may change: what was taken out of the rule comes back by an edit, and
 # what waits gets its turn or loses it. Anything else that is there already stays as it is, and makes no second job.
+# Jobs are made from what the ledger returns, without a look back at the list: a planner that expects a row or two would
+# compare each with each. What the ledger has no column for is found by the job's id.
 MOVE = f"""
 WITH t AS (
     SELECT * FROM unnest(
@@ -127,10 +130,9 @@ WITH t AS (
         %(o_uids)t::uuid[], %(o_nominals)t::bigint[], %(o_generations)t::int[], %(o_dues)t::bigint[],
         %(o_origins)t::smallint[], %(o_fates)t::smallint[], %(o_locals)s::text[], %(o_reasons)s::text[],
         %(o_jobs)t::uuid[], %(o_blocking)t::uuid[], %(o_backfills)t::uuid[], %(o_counts)t::bigint[],
-        %(o_lasts)t::bigint[], %(o_missed)t::bigint[], %(o_firsts)t::bigint[], %(o_forced)t::boolean[],
-        %(o_priorities)t::smallint[], %(o_traces)s::text[])
+        %(o_lasts)t::bigint[], %(o_missed)t::bigint[], %(o_firsts)t::bigint[], %(o_forced)t::boolean[])
     AS o (uid, nominal_us, generation, due_us, origin, fate, local_time, reason, job_id, blocking_job, backfill_id,
-          count, last_us, missed, first_us, forced, priority, trace)
+          count, last_us, missed, first_us, forced)
     JOIN moved m ON m.uid = o.uid
 ), ledger AS (
     INSERT INTO occurrences AS k (
@@ -146,27 +148,29 @@ WITH t AS (
         job_id = excluded.job_id, blocking_job = excluded.blocking_job, count = excluded.count,
         last_nominal = excluded.last_nominal, missed = excluded.missed, first_missed = excluded.first_missed
     WHERE k.fate IN (2, 10)
-    RETURNING schedule_uid, nominal_at, generation, payload, content_type
+    RETURNING schedule_uid, nominal_at, generation, tenant_id, due_at, fate, version, job_id, missed, first_missed,
+              payload, content_type
 ), made AS (
     INSERT INTO jobs (
         tenant_id, id, shard, state, priority, generation, attempt, attempts_counted, max_attempts, run_timeout_ms,
         fence, due_at, created_at, start_by, deadline_at, type, queue, content_type, payload, headers, labels, options,
         concurrency_key, traceparent, schedule_uid, schedule_id, schedule_version, nominal_at, occurrence_generation)
     SELECT
-        o.tenant_id, o.job_id, o.shard, 1, coalesce(o.priority, d.priority), 0, 0, 0, d.max_attempts, d.run_timeout_ms,
-        0, x.due_at, now(), x.due_at + d.start_by_s * interval '1 second', x.due_at + d.total_s * interval '1 second',
-        d.type, d.queue, coalesce(l.content_type, d.content_type), coalesce(l.payload, d.payload),
-        CASE WHEN o.missed > 0 THEN coalesce(d.headers, '{{{{}}}}'::jsonb) || jsonb_build_object(
-            'rota-missed-count', o.missed::text,
+        l.tenant_id, l.job_id, d.shard, 1, coalesce((x.extra ->> 0)::smallint, d.priority), 0, 0, 0, d.max_attempts,
+        d.run_timeout_ms, 0, x.due_at, now(), x.due_at + d.start_by_s * interval '1 second',
+        x.due_at + d.total_s * interval '1 second', d.type, d.queue, coalesce(l.content_type, d.content_type),
+        coalesce(l.payload, d.payload),
+        CASE WHEN l.missed > 0 THEN coalesce(d.headers, '{{{{}}}}'::jsonb) || jsonb_build_object(
+            'rota-missed-count', l.missed::text,
             'rota-first-missed-time',
-            to_char(({{o_first}}) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) ELSE d.headers END,
-        d.job_labels, d.options, d.concurrency_key, nullif(o.trace, ''), o.uid, d.id, o.version, l.nominal_at,
-        o.generation
-    FROM o
-    JOIN ledger l ON l.schedule_uid = o.uid AND l.nominal_at = {{o_nominal}} AND l.generation = o.generation
-    JOIN schedules d ON {by_key("d", "o", ["uid"])}
-    CROSS JOIN LATERAL (SELECT greatest(now(), {{o_due}}) AS due_at) x
-    WHERE o.fate = 1
+            to_char(l.first_missed AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) ELSE d.headers END,
+        d.job_labels, d.options, d.concurrency_key, x.extra ->> 1, l.schedule_uid, d.id, l.version, l.nominal_at,
+        l.generation
+    FROM ledger l
+    JOIN schedules d ON d.uid = ANY (ARRAY[l.schedule_uid])
+    CROSS JOIN LATERAL (
+        SELECT greatest(now(), l.due_at) AS due_at, %(extras)s::jsonb -> l.job_id::text AS extra) x
+    WHERE l.fate = 1
     RETURNING {{entry}}
 )
 SELECT 1, NULL::int, uid::text, NULL::smallint, NULL, NULL, NULL::smallint, NULL::bigint, NULL::int, NULL::float8
@@ -382,11 +386,21 @@ def move_params(moves: Sequence[Move], owner: CoordinatorId | None) -> Params:
         "o_missed": array([r.missed or None for _, r in records]),
         "o_firsts": _micros([r.first_missed for _, r in records]),
         "o_forced": array([r.forced for _, r in records]),
-        "o_priorities": array([m.priority for m, _ in records]),
-        "o_traces": text_array([m.traces.get(r.job_id, "") if r.job_id else "" for m, r in records]),
+        "extras": _extras(records),
         "payload": None if payload is None else payload.data,
         "content_type": None if payload is None else payload.content_type,
     }
+
+
+def _extras(records: Sequence[tuple[Move, Record]]) -> str:
+    """Priority and trace of the jobs that have one of their own, by id."""
+    found: dict[str, tuple[int | None, str | None]] = {}
+    for move, record in records:
+        if record.job_id is not None:
+            trace = move.traces.get(record.job_id)
+            if trace or move.priority is not None:
+                found[record.job_id] = (move.priority, trace or None)
+    return json.dumps(found)
 
 
 def _micros(instants: Sequence[datetime | None]) -> str:

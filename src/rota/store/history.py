@@ -60,6 +60,27 @@ DELETE FROM sessions WHERE id IN (
 RETURNING 1
 """
 
+_FORGET_SCHEDULES = (
+    """
+    DELETE FROM occurrences_other WHERE (schedule_uid, nominal_at, generation) IN (
+        SELECT schedule_uid, nominal_at, generation FROM occurrences_other
+        WHERE recorded_at < now() - %(life_s)s::float8 * interval '1 second' AND fate <> 2 LIMIT %(limit)s)
+    RETURNING 1
+    """,
+    """
+    DELETE FROM backfills WHERE id IN (
+        SELECT id FROM backfills
+        WHERE state <> 1 AND finished_at < now() - %(life_s)s::float8 * interval '1 second' LIMIT %(limit)s)
+    RETURNING 1
+    """,
+    """
+    DELETE FROM deleted_schedules WHERE (tenant_id, id, uid) IN (
+        SELECT tenant_id, id, uid FROM deleted_schedules
+        WHERE deleted_at < now() - %(life_s)s::float8 * interval '1 second' LIMIT %(limit)s)
+    RETURNING 1
+    """,
+)
+
 _DAY = re.compile(r"_(\d{4})(\d{2})(\d{2})$")
 _COLUMN = {"finished_jobs": "finished_at", "attempts": "ended_at", "occurrences": "nominal_at"}
 
@@ -93,6 +114,10 @@ class PgHistory:
                 if await self._ddl(f'DROP TABLE "{name}"', unless=(pg.UndefinedTable,)):
                     dropped.append(name)
         return dropped
+
+    async def forget_schedules(self, older_than_s: float, limit: int) -> int:
+        params = {"life_s": older_than_s, "limit": limit}
+        return sum([len(await self.db.writes.run(statement, params)) for statement in _FORGET_SCHEDULES])
 
     async def delete_requests(self, older_than_s: float, limit: int) -> int:
         params = {"life_s": older_than_s, "limit": limit}

@@ -259,5 +259,9 @@ class HistoryStore(Protocol):
     async def drop_partitions(self, older_than_s: float) -> list[str]:
         """Drops the day partitions that ended longer ago; their names."""
 
+    async def forget_schedules(self, older_than_s: float, limit: int) -> int:
+        """Forgets, in bounded bites, old occurrences without a partition of their own, ended backfills and the names of
+        deleted schedules; how many."""
+
     async def delete_requests(self, older_than_s: float, limit: int) -> int:
         """Forgets request_ids, ended dedupe windows and closed sessions in bounded bites; how many."""

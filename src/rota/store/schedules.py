@@ -1,12 +1,12 @@
 """Reading schedules, their occurrences, backfills and calendars."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 from rota.domain.ids import ScheduleUid, TenantId
-from rota.domain.schedule import Backfill, Calendar, Calendars, Occurrence, Schedule
+from rota.domain.schedule import Backfill, Calendar, Calendars, Occurrence, Schedule, ScheduleState
 from rota.store import codec, schedulerows
 from rota.store.engine import Database, Run, array
 from rota.store.fires import CALENDARS
@@ -15,16 +15,25 @@ from rota.store.schedulewrites import PgScheduleTransaction
 
 T = TypeVar("T")
 
+# What was made ahead is what people call the next one, until its time has come.
+_AHEAD = """
+LEFT JOIN LATERAL (
+    SELECT o.nominal_at, o.due_at FROM occurrences o
+    WHERE o.schedule_uid = s.uid AND t.last_nominal > now() AND o.nominal_at > now() AND o.generation = 0 AND o.fate = 1
+    ORDER BY o.nominal_at LIMIT 1
+) o ON true
+"""
+
 _GET = f"""
-SELECT {schedulerows.SCHEDULE}, {schedulerows.TIMER}, s.payload
-FROM schedules s JOIN schedule_timers t ON t.uid = s.uid
+SELECT {schedulerows.SCHEDULE}, {schedulerows.TIMER}, o.nominal_at, o.due_at, s.payload
+FROM schedules s JOIN schedule_timers t ON t.uid = s.uid {_AHEAD}
 WHERE s.tenant_id = %(tenant)s AND s.id = %(id)s
 """
 
 # Filters that are unset cost a comparison each, and the order is that of the primary key.
 _PAGE = f"""
-SELECT {schedulerows.SCHEDULE}, {schedulerows.TIMER}
-FROM schedules s JOIN schedule_timers t ON t.uid = s.uid
+SELECT {schedulerows.SCHEDULE}, {schedulerows.TIMER}, o.nominal_at, o.due_at
+FROM schedules s JOIN schedule_timers t ON t.uid = s.uid {_AHEAD}
 WHERE s.tenant_id = %(tenant)s AND s.id > %(after)s
   AND (%(state)t::smallint IS NULL OR t.state = %(state)t::smallint)
   AND (%(labels)s::jsonb IS NULL OR s.labels @> %(labels)s::jsonb)
@@ -153,7 +162,11 @@ class PgSchedules:
 
 def _schedule(r: Sequence[Any], payload: bytes) -> Schedule:
     width = schedulerows.SCHEDULE_WIDTH
-    moving = schedulerows.timer(r[width : width + schedulerows.TIMER_WIDTH])
+    end = width + schedulerows.TIMER_WIDTH
+    moving = schedulerows.timer(r[width:end])
+    nominal, due = r[end : end + 2]
+    if nominal is not None and moving.state is ScheduleState.ACTIVE:
+        moving = replace(moving, next_nominal=nominal, next_due=due)
     return schedulerows.schedule(tuple(r), moving, payload)
 
 
