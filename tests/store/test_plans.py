@@ -292,11 +292,11 @@ HOT = {
         # Other lanes' rows are passed over: one in fifteen is of this one.
         case(read_lane, "jobs_due_idx", "sessions_pkey", rows_a_key=PAGE * 15 * 3),
         case(claim, "jobs_pkey", "shards_pkey"),
-        case(succeed, "jobs_pkey"),
+        case(succeed, "jobs_pkey", "schedule_timers_pkey"),
         case(live, "jobs_pkey", "sessions_pkey"),
         case(requeue, "jobs_pkey"),
         case(finish, "jobs_pkey"),
-        case(bury, "jobs_pkey"),
+        case(bury, "jobs_pkey", "schedule_timers_pkey"),
         case(ended, "jobs_pkey", "dead_jobs_pkey", "attempts_other_pkey", "finished_jobs_other_pkey"),
         case(beat, "sessions_pkey", rows_a_key=0),
         case(create, rows_a_key=0),
