@@ -315,3 +315,16 @@ async def test_an_interval_keeps_its_anchor_through_edits(clockwork: Clockwork) 
     assert found.definition.timing.anchor == START + timedelta(seconds=7)
     changed = await clockwork.edit(timing=replace(found.definition.timing, every_s=90.0))
     assert changed.timer.next_nominal == START + timedelta(seconds=187)
+
+
+async def test_an_edit_right_after_a_resume_loses_nothing_of_the_pause(clockwork: Clockwork) -> None:
+    await clockwork.create(timing=timing("*/10 * * * *"))
+    await clockwork.pause()
+    await clockwork.sleep(3600)
+    resumed = await clockwork.resume()
+    assert resumed.timer.next_nominal == minute(70)
+    await clockwork.edit(timing=timing("*/20 * * * *"))
+    assert await clockwork.fates() == {"SUPPRESSED_PAUSED": 6}
+    await clockwork.go(3600, tick=60)
+    assert await clockwork.fates() == {"SUPPRESSED_PAUSED": 6, "FIRED": 3}
+    await clockwork.check()

@@ -132,7 +132,9 @@ class Changing:
                 timer = replace(timer, episode=Episode(now, schedule.definition.missed, fate=Fate.SUPPRESSED_PAUSED))
             else:
                 timer = await self._caught_up(schedule, timer, rule, catch_up, now)
-        timer = armed(timer, schedule.definition.overlap, rule.next_after(timer.cursor), now, more=True)
+        # What lies before now is not to come any more, unless it is caught up.
+        after = max(timer.cursor, now) if catch_up is None else timer.cursor
+        timer = armed(timer, schedule.definition.overlap, rule.next_after(after), now, more=True)
         return await self._written(replace(schedule, timer=timer), before)
 
     async def delete(self, schedule: Schedule, now: datetime) -> tuple[int, tuple[JobId, ...]]:
@@ -176,6 +178,7 @@ class Changing:
             if timer.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED) or timer.arm_at is None:
                 break
             due = timer.state is ScheduleState.PAUSED or (timer.next_nominal or timer.arm_at) <= now
+            due |= timer.episode is not None
             timing = schedule.definition.timing
             if not due and not (with_excluded and (timing.dates or timing.calendars)):
                 break
