@@ -128,6 +128,7 @@ METRICS: Final = (
     Spec("rota.inflight.leases", Kind.GAUGE, "{lease}", "Leases granted here whose attempts have not ended."),
     Spec("rota.polls.parked", Kind.GAUGE, "{call}", "Lease calls that wait for a job."),
     Spec("rota.clock.skew_seconds", Kind.GAUGE, "s", "How far this clock is ahead of the database's."),
+    Spec("rota.lag.fire", Kind.HISTOGRAM, "s", "From an occurrence's due time until its job was made.", bounds=SECONDS),
     Spec("rota.lag.eligible", Kind.HISTOGRAM, "s", "From due until it could be leased.", bounds=SECONDS),
     Spec("rota.lag.dispatch", Kind.HISTOGRAM, "s", "From leasable until leased.", bounds=SECONDS),
     Spec("rota.create.seconds", Kind.HISTOGRAM, "s", "Storing a creation, commit included.", bounds=SECONDS),

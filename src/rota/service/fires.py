@@ -8,17 +8,18 @@ moved aside for a minute and never holds up the others; one whose rule gives no 
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rota.clock import Clock, DatabaseClock
 from rota.domain import zones
-from rota.domain.errors import RotaError
+from rota.domain.errors import NotFound, RotaError
 from rota.domain.ids import CoordinatorId, JobId, ScheduleUid, ShardNo
 from rota.domain.model import CancelMode, ShardTerm
 from rota.domain.overlap import Waiting
 from rota.domain.recurrence import Rule
-from rota.domain.schedule import Calendars, Schedule, ScheduleState, compiled
+from rota.domain.schedule import Calendars, Fate, Schedule, ScheduleState, compiled
 from rota.domain.step import POSTPONE_S, Step, decide, failed, needs_jobs, postponed
 from rota.service.changing import Minting
 from rota.service.jobs import Jobs
@@ -83,7 +84,8 @@ class Fires:
                 continue
             most = found.schedule.definition.pause_after_failures
             if most and each.timer.failures >= most and each.timer.state is ScheduleState.ACTIVE:
-                await self._schedules.pause_failing(found.schedule)
+                with suppress(NotFound):
+                    await self._schedules.pause_failing(found.schedule)
             elif needs_jobs(each.timer, found.schedule.definition):
                 held.append(each)
             else:
@@ -274,9 +276,12 @@ class Fires:
         return found.schedule.timer.version if found is not None else -1
 
     def _count(self, moves: Sequence[Move]) -> None:
+        now = self._database_clock.datetime()
         for move in moves:
             for record in move.step.records:
                 self._metrics.add("rota.occurrences", record.count, record.fate.name.lower())
+                if record.fate is Fate.FIRED:
+                    self._metrics.observe("rota.lag.fire", (now - record.due).total_seconds())
 
 
 def _bites(items: Sequence[Armed], size: int) -> Iterator[Sequence[Armed]]:
