@@ -169,6 +169,36 @@ def test_one_trace_for_a_job_with_two_attempts(start: Start, receiver: OtlpRecei
     assert (failed.error, done.error) == (True, False)
 
 
+def test_each_run_of_a_schedule_is_a_trace_of_its_own_linked_to_its_creation(
+    start: Start, receiver: OtlpReceiver
+) -> None:
+    telemetry = start()
+    traces = tracing(telemetry)
+    about = {"job_id": JOB, "type": "greet", "queue": "mail", "schedule": "nightly"}
+    jobs = [traces.fire(origin=SAMPLED, **about) for _ in range(3)]
+    unlinked = traces.fire(origin="", **about)
+    first = lease(traces, jobs[0])
+    complete(traces, first)
+    telemetry.shutdown(5.0)
+
+    fires = receiver.named("rota.schedule.fire")
+    assert len({span.trace_id for span in fires} - {TRACE}) == 4
+    assert {span.parent_id for span in fires} == {""}
+    for span, job in zip(fires, [*jobs, unlinked], strict=True):
+        assert span.is_at(job)
+        assert [(link.trace_id, link.span_id) for link in span.links] == ([(TRACE, SPAN)] if job != unlinked else [])
+    assert fires[0].attributes["rota.schedule.id"] == "nightly"
+    (leased,) = receiver.named("rota.job.lease")
+    assert (leased.trace_id, leased.parent_id) == (fires[0].trace_id, fires[0].span_id)
+
+
+def test_runs_that_are_not_sampled_cost_no_span() -> None:
+    tracer = Traced()
+    traces = traces_with(tracer, 0.0)
+    assert traces.fire(origin=SAMPLED, job_id=JOB, type="greet", queue="mail", schedule="nightly") == ""
+    assert tracer.asked == 0
+
+
 def test_create_says_what_and_whose(start: Start, receiver: OtlpReceiver) -> None:
     telemetry = start()
     create(tracing(telemetry))

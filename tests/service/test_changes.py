@@ -123,6 +123,20 @@ async def test_a_pause_can_be_caught_up(clockwork: Clockwork, mode: MissedMode) 
     await clockwork.check()
 
 
+async def test_catching_up_is_for_one_resume_only(clockwork: Clockwork) -> None:
+    await clockwork.create(missed=MissedPolicy(MissedMode.SKIP))
+    for catch_up, expected in ((MissedPolicy(MissedMode.CATCH_UP), 5), (None, 0)):
+        await clockwork.go(30)
+        await clockwork.pause()
+        before = (await clockwork.fates()).get("FIRED", 0)
+        await clockwork.sleep(300)
+        await clockwork.resume(catch_up=catch_up)
+        await clockwork.settle()
+        # And the next one, which is made ahead.
+        assert (await clockwork.fates())["FIRED"] - before == expected + 1
+    await clockwork.check()
+
+
 async def test_pausing_and_resuming_twice_changes_nothing(clockwork: Clockwork) -> None:
     await clockwork.create()
     first = await clockwork.pause()
