@@ -32,7 +32,7 @@ class Lease:
 
     def __init__(self, **document: Any) -> None:
         self.data = json.dumps(document).encode()
-        self.headers: dict[str, str] = {}
+        self.schedule = ""
         self.nominal_time: datetime | None = None
         self.remaining_s = 60.0
         self.stop_reason: Stop | None = None

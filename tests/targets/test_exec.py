@@ -95,8 +95,8 @@ async def test_the_environment_tells_of_the_attempt_and_nothing_of_the_runner(be
 
 async def test_a_command_of_a_schedule_knows_it(bench: Bench) -> None:
     lease = Lease(command='echo "$ROTA_SCHEDULE $ROTA_NOMINAL_TIME ${ROTA_DEADLINE_S-unset}"')
-    lease.headers, lease.nominal_time, lease.remaining_s = {"rota-schedule": "nightly"}, lease.due_time, float("inf")
-    assert (await bench.begin(lease)).json()["output"] == "nightly 2026-11-30T08:15:00.000Z unset\n"
+    lease.schedule, lease.nominal_time, lease.remaining_s = "schedules/nightly", lease.due_time, float("inf")
+    assert (await bench.begin(lease)).json()["output"] == "schedules/nightly 2026-11-30T08:15:00.000Z unset\n"
 
 
 async def test_the_directory(bench: Bench, tmp_path: Path) -> None:

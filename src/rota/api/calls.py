@@ -9,7 +9,7 @@ from rota.api.jobs import TRACEPARENT_CHARS_MAX
 from rota.api.rpc import Context
 from rota.domain import ids, limits
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import RuleKind
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Definition, JobTemplate, MissedPolicy, OverlapPolicy, Timing, check_definition
 from rota.domain.text import Problems
 from rota.store.scheduleport import RequestKey

@@ -343,6 +343,7 @@ class LeaseEncoder:
         _set_instant(message.due_time, grant.due_at)
         if grant.origin is not None:
             _set_instant(message.nominal_time, grant.origin.nominal_at)
+            message.schedule = f"schedules/{grant.origin.schedule_id}"
         if grant.traceparent:
             message.traceparent = grant.traceparent
         if grant.tracestate:

@@ -19,8 +19,10 @@ from rota.domain import draft, limits, zones
 from rota.domain.dst import GapPolicy
 from rota.domain.dst import OverlapPolicy as DstOverlap
 from rota.domain.errors import InvalidArgument
+from rota.domain.jitter import JitterMode
 from rota.domain.model import Payload, RetryPolicy, Timeouts
-from rota.domain.recurrence import JitterMode, PreviewLine, RuleKind
+from rota.domain.rule import PreviewLine
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import (
     Backfill,
     Calendar,

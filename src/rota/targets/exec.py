@@ -50,8 +50,6 @@ LINGER_S: Final = 1.0
 RESULT_ENVELOPE_BYTES: Final = 256
 """Room in a result beside the output."""
 
-SCHEDULE_HEADER: Final = "rota-schedule"
-
 
 class Commands:
     """Runs the commands of leases, and knows those that run.
@@ -219,7 +217,7 @@ def attempt_variables(lease: Lease) -> dict[str, str]:
         "ROTA_ATTEMPT": str(lease.attempt),
         "ROTA_FENCE": str(lease.fence),
         "ROTA_EFFECT_KEY": lease.effect_key,
-        "ROTA_SCHEDULE": lease.headers.get(SCHEDULE_HEADER, ""),
+        "ROTA_SCHEDULE": lease.schedule,
         "ROTA_NOMINAL_TIME": _instant(lease.nominal_time),
         "ROTA_DUE_TIME": _instant(lease.due_time),
         "ROTA_DEADLINE_S": str(int(remaining)) if remaining != float("inf") else "",

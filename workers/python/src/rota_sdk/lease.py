@@ -126,6 +126,11 @@ class Lease:
         return self._message.effect_key
 
     @property
+    def schedule(self) -> str:
+        """schedules/{id} that the job comes from; empty: none."""
+        return self._message.schedule
+
+    @property
     def nominal_time(self) -> datetime | None:
         """Informative: the instant that the schedule's rule names."""
         return codec.instant(self._message, "nominal_time")

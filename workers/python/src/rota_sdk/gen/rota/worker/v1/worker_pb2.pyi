@@ -133,7 +133,7 @@ class LeaseResponse(_message.Message):
     def __init__(self, batch: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., next_poll_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., directives: _Optional[_Iterable[_Union[Directive, _Mapping]]] = ...) -> None: ...
 
 class Lease(_message.Message):
-    __slots__ = ("job", "fence", "attempt", "ttl", "delivery_ttl", "run_timeout", "deadline", "type", "queue", "payload", "headers", "effect_key", "traceparent", "tracestate", "nominal_time", "due_time", "priority", "max_attempts", "attempts_counted")
+    __slots__ = ("job", "fence", "attempt", "ttl", "delivery_ttl", "run_timeout", "deadline", "type", "queue", "payload", "headers", "effect_key", "traceparent", "tracestate", "nominal_time", "due_time", "priority", "max_attempts", "attempts_counted", "schedule")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +160,7 @@ class Lease(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_COUNTED_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     job: str
     fence: int
     attempt: int
@@ -179,7 +180,8 @@ class Lease(_message.Message):
     priority: int
     max_attempts: int
     attempts_counted: int
-    def __init__(self, job: _Optional[str] = ..., fence: _Optional[int] = ..., attempt: _Optional[int] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., delivery_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., run_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., type: _Optional[str] = ..., queue: _Optional[str] = ..., payload: _Optional[_Union[_common_pb2.Payload, _Mapping]] = ..., headers: _Optional[_Mapping[str, str]] = ..., effect_key: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., nominal_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., attempts_counted: _Optional[int] = ...) -> None: ...
+    schedule: str
+    def __init__(self, job: _Optional[str] = ..., fence: _Optional[int] = ..., attempt: _Optional[int] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., delivery_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., run_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., type: _Optional[str] = ..., queue: _Optional[str] = ..., payload: _Optional[_Union[_common_pb2.Payload, _Mapping]] = ..., headers: _Optional[_Mapping[str, str]] = ..., effect_key: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., nominal_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., attempts_counted: _Optional[int] = ..., schedule: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
     __slots__ = ("leases", "batches")
