@@ -53,9 +53,13 @@ imports: $(VENV)/.ready ## Check that imports point inward
 proto-check: $(VENV)/.ready ## buf lint, and buf breaking against main
 	@$(VENV)/bin/buf lint && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" scripts/buf_breaking.sh
 
+# Beside what they are about, and with a server process.
+SERVED := tests/targets/test_runner.py tests/cli/test_schedule_real.py
+
 .PHONY: unit
 unit: $(VENV)/.ready ## Tests without a server process
-	@$(PY) -m pytest -q tests/domain tests/cli tests/api/test_contract.py tests/test_telemetry.py workers/python/tests
+	@$(PY) -m pytest -q tests/domain tests/manifest tests/cli tests/targets tests/api/test_contract.py \
+		tests/test_telemetry.py workers/python/tests $(SERVED:%=--ignore=%)
 
 .PHONY: simulation
 simulation: $(VENV)/.ready ## Seeded worlds of real coordinators over a simulated store, network and clock
@@ -71,7 +75,7 @@ store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL;
 
 .PHONY: e2e
 e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, kill -9
-	@$(PY) -m pytest -q tests/api tests/e2e
+	@$(PY) -m pytest -q tests/api $(SERVED) tests/e2e
 
 ##@ Make
 .PHONY: gen

@@ -35,6 +35,19 @@ _DURATION_CHARS_MAX: Final = 64
 _ENVIRONMENT_OF_OTHERS: Final = frozenset(
     {"ROTA_ADDRESS", "ROTA_API_KEY", "ROTA_CONFIG", "ROTA_TLS", "ROTA_TLS_CA", "ROTA_TLS_CERT", "ROTA_TLS_KEY"}
 )
+# What `rota exec` tells its commands, which may well call `rota` themselves.
+_ENVIRONMENT_OF_COMMANDS: Final = frozenset(
+    {
+        "ROTA_JOB",
+        "ROTA_ATTEMPT",
+        "ROTA_FENCE",
+        "ROTA_EFFECT_KEY",
+        "ROTA_SCHEDULE",
+        "ROTA_NOMINAL_TIME",
+        "ROTA_DUE_TIME",
+        "ROTA_DEADLINE_S",
+    }
+)
 _PREFIXES_OF_OTHERS: Final = ("ROTA_TEST_", "ROTA_BENCH_")
 # Kubernetes sets these in every pod for a Service whose name begins with rota.
 _SERVICE_LINK: Final = re.compile(r"ROTA(_\w+)?(_SERVICE_HOST|_SERVICE_PORT(_\w+)?|_PORT_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)")
@@ -385,6 +398,7 @@ def _refuse_unknown_environment(environ: Mapping[str, str]) -> None:
             not name.startswith("ROTA_")
             or name in _BY_ENVIRONMENT
             or name in _ENVIRONMENT_OF_OTHERS
+            or name in _ENVIRONMENT_OF_COMMANDS
             or name.startswith(_PREFIXES_OF_OTHERS)
             or _SERVICE_LINK.fullmatch(name)
             or _SERVICE_LINK_URL.fullmatch(f"{name}={value}")

@@ -179,7 +179,7 @@ def test_json(rota: Any, applier: Applier, file: Path) -> None:
 
 
 def test_a_folder_is_applied_file_by_file(rota: Any, applier: Applier, tmp_path: Path) -> None:
-    for name in ("b.yml", "a.yaml", "ignored.txt"):
+    for name in ("b.yml", "a.yaml", "ignored.txt", "ignored.json"):
         (tmp_path / name).write_text(f"schedules: {{in-{name[0]}: {{every: 5m, command: run}}}}")
     assert rota("apply", "-f", tmp_path).code == Exit.OK
     assert [request.apply_set for request in applier.applied] == ["a", "b"]
@@ -329,5 +329,5 @@ def test_usage(rota: Any, tmp_path: Path, arguments: list[str], told: str) -> No
 
 def test_the_example_applies(rota: Any, applier: Applier) -> None:
     assert rota("apply", "-f", EXAMPLE).code == Exit.OK
-    assert list(applier.schedules) == ["heartbeat", "morning-report", "slow-sum", "month-end"]
+    assert list(applier.schedules) == ["heartbeat", "berlin-time", "morning-report", "slow-sum", "month-end"]
     assert list(applier.calendars) == ["holidays"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rota.config import OPTIONS, Settings, format_duration, hide_password, parse_duration, suggestion
 from rota.domain.errors import InvalidArgument
+from rota.targets.command import ATTEMPT_VARIABLES
 
 
 def load(environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None, **more: Any) -> Settings:
@@ -80,6 +81,12 @@ def test_an_empty_variable_is_unset_and_otel_s_own_endpoint_counts() -> None:
     assert settings.otlp_endpoint == "http://otel:4317"
     both = load({"ROTA_OTLP_ENDPOINT": "http://ours:1", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://otel:4317"})
     assert both.otlp_endpoint == "http://ours:1"
+
+
+def test_what_a_command_is_told_by_rota_exec_is_no_setting() -> None:
+    environ = dict.fromkeys(ATTEMPT_VARIABLES, "1") | {"ROTA_LISTEN": "rota:1"}
+    assert load(environ).listen == "rota:1"
+    assert "did you mean" not in refused({"ROTA_JOBS": "1"})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,18 @@ from rota.cli.errors import Exit
 from rota.domain.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound, Unavailable
 from tests.cli.script import job
 
-HEAVY = {"grpc", "google", "sqlalchemy", "alembic", "psycopg", "rich", "rota_sdk", "rota.bootstrap", "opentelemetry"}
+HEAVY = {
+    "grpc",
+    "google",
+    "yaml",
+    "sqlalchemy",
+    "alembic",
+    "psycopg",
+    "rich",
+    "rota_sdk",
+    "rota.bootstrap",
+    "opentelemetry",
+}
 
 
 def run(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
@@ -26,7 +37,9 @@ def run(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["job", "--help"], ["serve", "--help"], ["schedule", "preview", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["job", "--help"], ["serve", "--help"], ["schedule", "preview", "--help"], ["--version"]]
+    + [[command, "--help"] for command in ("dev", "exec", "apply", "import", "calendar")],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"import sys\nfrom rota.cli.main import main\nprint(main({arguments!r}))\nprint('\\0', *sys.modules)"
@@ -39,15 +52,20 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_help_lists_every_command_and_the_exit_codes() -> None:
     done = run("--help", COLUMNS="100")
     assert done.returncode == 0
-    for command in ("dev", "serve", "migrate", "doctor", "key", "job", "schedule", "worker"):
+    commands = ["dev", "serve", "migrate", "doctor", "exec", "apply"]
+    for command in [*commands, "key", "job", "schedule", "calendar", "import", "worker"]:
         assert f"\n  {command} " in done.stdout
     assert "Exit codes: 0 done; 1 refused" in " ".join(done.stdout.split())
     assert "--install-completion" in done.stdout
 
 
 @pytest.mark.parametrize(
-    "command", ["dev", "serve", "migrate", "doctor", "key create", "key list", "key revoke", "worker list"]
-    + ["schedule preview"] + [f"job {name}" for name in ("create", "get", "list", "cancel", "attempts", "watch")],
+    "command", ["dev", "serve", "migrate", "doctor", "exec", "apply", "import crontab", "import k8s", "worker list"]
+    + [f"key {name}" for name in ("create", "list", "revoke")]
+    + [f"job {name}" for name in ("create", "get", "list", "cancel", "attempts", "watch")]
+    + [f"calendar {name}" for name in ("create", "get", "list", "edit", "delete")]
+    + [f"schedule {name}" for name in ("preview", "create", "get", "list", "edit", "pause", "resume", "trigger")]
+    + [f"schedule {name}" for name in ("backfill", "backfills", "cancel-backfill", "history", "delete")],
 )  # fmt: skip
 def test_each_command_explains_itself(command: str, rota: Any) -> None:
     ran = rota(*command.split(), "--help")

@@ -60,22 +60,23 @@ def test_the_example_is_made_true_and_stays_so(rota: Rota, coordinator: Coordina
     assert rota("apply", "-f", example, "--dry-run")[0] == 0
     with coordinator.client() as client:
         assert schedules(client) == {}
-        assert counts(rota("apply", "-f", example)[1]) == "5 created"
+        assert counts(rota("apply", "-f", example)[1]) == "6 created"
         made = schedules(client, apply_set="schedules")
         assert sorted(made) == [
+            "schedules/berlin-time",
             "schedules/heartbeat",
             "schedules/month-end",
             "schedules/morning-report",
             "schedules/slow-sum",
         ]
-        assert counts(rota("apply", "-f", example)[1]) == "nothing changes (5 as before)"
+        assert counts(rota("apply", "-f", example)[1]) == "nothing changes (6 as before)"
         assert schedules(client, apply_set="schedules")["schedules/month-end"] == made["schedules/month-end"]
         text = example.read_text()
         changed = tmp_path / "schedules.yaml"
-        changed.write_text(text[: text.index("  month-end:")].replace("every: 10s", "every: 15s"))
-        assert counts(rota("apply", "-f", changed, "--prune")[1]) == "1 changed, 1 deleted, 3 as before"
+        changed.write_text(text[: text.index("  month-end:")].replace("every: 5s", "every: 15s"))
+        assert counts(rota("apply", "-f", changed, "--prune")[1]) == "1 changed, 1 deleted, 4 as before"
         assert schedules(client)["schedules/heartbeat"].interval.every.seconds == 15
-        assert len(schedules(client)) == 3
+        assert len(schedules(client)) == 4
 
 
 def test_what_the_server_refuses_is_told_at_its_line(rota: Rota, tmp_path: Path) -> None:

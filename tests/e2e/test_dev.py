@@ -41,15 +41,19 @@ class Dev:
 
     def ready(self) -> "Dev":
         """Waits for the invitation to go on in a second terminal."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.said += line
-            if line.startswith("Ctrl-C stops everything."):
-                break
+        self.until(r"^Ctrl-C stops everything\.")
         found = re.search(r"^Rota serves at (\S+)$", self.said, re.MULTILINE)
         assert found, self.said
         self.environment["ROTA_ADDRESS"] = found[1]
         return self
+
+    def until(self, pattern: str) -> None:
+        """Reads on to a line in which this is found, or to the end."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line
+            if re.search(pattern, line):
+                break
 
     def family(self) -> list[psutil.Process]:
         """Every process of it, itself left out."""
@@ -116,28 +120,92 @@ def first_words(text: str) -> list[str]:
     return [re.split(" {2,}", line)[0] for line in text.splitlines() if line]
 
 
+def summary_of(said: str) -> Any:
+    """The last line of stdout; a child may still have its say on stderr, which is mixed in here."""
+    [line] = [line for line in said.splitlines() if line.startswith('{"created": ')]
+    return json.loads(line)
+
+
 def assert_gone(family: list[psutil.Process], timeout_s: float) -> None:
     _, left = psutil.wait_procs(family, timeout=timeout_s)
     assert [p for p in left if p.is_running() and p.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_the_examples_run_by_themselves_and_lose_nothing(start: Any) -> None:
-    dev = start("--ephemeral", "--examples", str(ROOT / "examples"), "--for", "5s", "--json")
+    dev = start("--ephemeral", "--examples", str(ROOT / "examples"), "--for", "11s", "--json")
     said, _ = dev.process.communicate(timeout=110)
     assert dev.process.returncode == 0, said
-    summary = json.loads(said.splitlines()[-1])
-    assert list(summary) == ["created", "succeeded", "failed_attempts", "dead", "lost", "p50_ms", "p99_ms"]
+    summary = summary_of(said)
+    keys = ["created", "succeeded", "failed_attempts", "dead", "lost", "p50_ms", "p99_ms", "schedules"]
+    assert list(summary) == keys
     assert summary["lost"] == 0
     assert summary["dead"] >= 2
     assert summary["succeeded"] + summary["dead"] == summary["created"]
     # Each flaky job fails twice before it succeeds, each broken one three times.
     assert summary["failed_attempts"] >= 5
     assert 0 <= summary["p50_ms"] <= summary["p99_ms"]
+    # Two of heartbeat, one of berlin-time, one of slow-sum at least.
+    schedules = summary["schedules"]
+    assert (schedules["count"], schedules["lost"], schedules["failed"], schedules["unchecked"]) == (9, 0, 0, 0)
+    assert schedules["due"] == schedules["fired"] + sum(schedules["not_fired"].values())
+    assert schedules["fired"] >= 4
+    assert 0 < schedules["on_time"] <= schedules["fired"]
+    assert schedules["p50_s"] < 1
+    assert schedules["p50_s"] <= schedules["max_s"]
+    assert "the crontab's first fire comes at " in said
+    assert re.search(r"heartbeat  FIRED  \S+Z, started .* after it, SUCCEEDED: \d{4}-", said)
     assert not (dev.home / "dev").exists()
+
+
+SCHEDULES = """
+calendars: {off: [--12-24]}
+schedules:
+  often: {every: 2s, command: "echo so often as attempt $ROTA_ATTEMPT"}
+  clock: {cron: "*/2 * * * * *", timezone: Asia/Kathmandu, exclude: {calendars: [off]}, command: [date]}
+  calendar: {rrule: FREQ=SECONDLY;INTERVAL=3, command: [date]}
+  hashed: {cron: "H/20 * * * * *", jitter: 3s, command: [date]}
+  slow: {every: 1s, overlap: skip, command: sleep 2}
+"""
+
+
+def test_schedules_fire_on_time_and_a_second_run_changes_nothing(start: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "billing.yaml").write_text(SCHEDULES)
+    (folder / "crontab").write_text("CRON_TZ=Europe/Berlin\n30 2 * * * date\n")
+    first = start("--examples", str(folder), "--for", "8s", "--json")
+    said, _ = first.process.communicate(timeout=110)
+    assert first.process.returncode == 0, said
+    assert f"{folder}/billing.yaml  5 schedules; 6 created" in said
+    assert re.search(r"the crontab's first fire comes at \S+30:00Z, in \d+ .*, after this run", said)
+    assert re.search(r"often  FIRED  \S+Z, started .* after it, SUCCEEDED: so often as attempt 1", said)
+    assert re.search(r"slow  SKIPPED_OVERLAP  \S+Z: an earlier job", said)
+    schedules = summary_of(said)["schedules"]
+    assert (schedules["lost"], schedules["failed"], schedules["unchecked"]) == (0, 0, 0)
+    assert schedules["not_fired"].keys() == {"SKIPPED_OVERLAP"}
+    assert schedules["fired"] >= 3 + 3 + 2 + 2
+    assert schedules["p50_s"] < 1
+
+    again = start("--examples", str(folder)).ready()
+    again.until("the crontab's first fire comes at")
+    assert "5 schedules; nothing changes (6 as before)" in again.said
+    assert "1 schedules; nothing changes (1 as before)" in again.said
+    again.until(r"often  FIRED  \S+Z, started")
+    shown = [json.loads(line) for line in again.rota("schedule", "list", "--json").stdout.splitlines()]
+    assert [schedule["version"] for schedule in shown] == [1] * 6
+    assert again.rota("schedule", "pause", "slow").returncode == 0
+    family = again.family()
+    assert again.stop() == 0, again.said
+    assert re.search(r"^schedules 6, due \d+, fired [1-9]\d*, .*lost 0$", again.said, re.MULTILINE)
+    assert "1 schedules were not checked: changed during the run" in again.said
+    assert_gone(family, 1)
 
 
 def test_the_walk_through(start: Any, tmp_path: Path) -> None:
     dev = start().ready()
+    assert re.search(
+        "^  rota schedule create tick --every 10s --command date +# .*\n  rota exec +#", dev.said, re.MULTILINE
+    )
     assert f"export ROTA_ADDRESS={dev.environment['ROTA_ADDRESS']}" in dev.said
     key_file = dev.home / "dev" / "api-key"
     assert key_file.stat().st_mode & 0o777 == 0o600

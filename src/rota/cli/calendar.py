@@ -222,7 +222,7 @@ def _lines(file: str) -> Iterable[str]:
 
 
 def _check(dates: list[str], option: str) -> None:
-    from rota.domain.recurrence import parse_dates
+    from rota.domain.dateset import parse_dates
 
     for text in dates:
         parse_dates([text], option)

@@ -12,7 +12,7 @@ from rota.cli.output import Output, printable
 from rota.cli.remote import Remote
 from rota.clock import SystemClock
 from rota.domain.errors import FieldViolation, InvalidArgument
-from rota.domain.recurrence import RuleKind
+from rota.domain.rulespec import RuleKind
 from rota.manifest import wire
 from rota.manifest.document import Document, Item, name_of
 from rota.manifest.problems import Refused

@@ -1,5 +1,6 @@
 """A process of `rota dev`: it ends with us, and what it says on stderr is kept in a file, warnings shown."""
 
+import json
 import os
 import re
 import select
@@ -7,10 +8,14 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
+
+from rota.cli.errors import Exit
+from rota.domain.errors import FailedPrecondition, InvalidArgument, RotaError, Unavailable
 
 LEASH_GRACE_S: Final = 5.0
 """After our own death: how long a child may drain."""
@@ -24,6 +29,7 @@ ERROR_MARK: Final = '{"error":'
 _ROUTINE: Final = re.compile(rf'\S+ (INFO|DEBUG) |.*"level": "(INFO|DEBUG)"|{ERROR_MARK}')
 _LOOK_EVERY_S: Final = 0.1
 _READ_BYTES: Final = 64 * 1024
+_KIND_BY_EXIT: Final[dict[int, type[RotaError]]] = {Exit.UNREACHABLE: Unavailable, Exit.USAGE: InvalidArgument}
 
 
 class Child:
@@ -129,3 +135,26 @@ class Child:
         with self._process.stdout as stdout:
             while stdout.read(_READ_BYTES):
                 pass
+
+
+@contextmanager
+def blamed_on(child: Child) -> Iterator[None]:
+    """When a call fails because the child has ended, that is what is told."""
+    try:
+        yield
+    except Exception:
+        if child.exit_code() is not None:
+            raise_last_words(child)
+        raise
+
+
+def raise_last_words(child: Child) -> NoReturn:
+    """Raises what a child that ended, or never began, said about it."""
+    said = child.last_words()
+    kind = _KIND_BY_EXIT.get(child.exit_code() or 0, FailedPrecondition)
+    for line in reversed(said):
+        if line.startswith(ERROR_MARK):
+            error = json.loads(line)["error"]
+            raise kind(error["message"], reason=error["reason"], metadata=error["details"])
+    last = f"; the last that it said: {said[-1]}" if said else ""
+    raise kind(f"the {child.name} ended with exit code {child.exit_code()}{last}; its log is {child.log}")

@@ -1,56 +1,45 @@
 """`rota dev`: a whole Rota on this machine, and nothing left of its processes when it ends.
 
-The database and the coordinator are children; so is, with --examples, a worker. Each ends with us, of whatever cause
-we end. At the end they are stopped in the order in which they need each other: worker, coordinator, database.
+The database and the coordinator are children; so are, with --examples, a worker and a runner of commands. Each ends
+with us, of whatever cause we end. At the end they are stopped in the order in which they need each other: workers,
+coordinator, database.
 """
 
 import json
 import os
-import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rota.cli import values
-from rota.cli.child import ERROR_MARK, Child
+from rota.cli.child import Child, raise_last_words
 from rota.cli.context import JsonFlag, output, settings
-from rota.cli.devhome import DevHome
+from rota.cli.devhome import DevHome, reachable, without_rota
+from rota.cli.devstop import Stop, signals
 from rota.cli.errors import Exit
 from rota.cli.flags import setting_flags
 from rota.cli.output import Output
 from rota.config import DEFAULT_HOME, DEFAULT_LISTEN, Settings, hide_password
-from rota.domain.errors import FailedPrecondition, InvalidArgument, RotaError, Unavailable
+from rota.domain.errors import InvalidArgument, Unavailable
 
 if TYPE_CHECKING:
-    from rota_sdk import Client
-
-    from rota.cli.drive import Summary
-    from rota.cli.plan import Entry
+    from rota.cli.devexamples import Examples
 
 READY_TIMEOUT_S: Final = 60.0
-WORKER_READY_TIMEOUT_S: Final = 15.0
 DRAIN_TIMEOUT_MAX_S: Final = 10.0
 COORDINATOR_STOP_S: Final = 15.0
-WORKER_STOP_S: Final = 10.0
-FINISH_TIMEOUT_S: Final = 30.0
-"""After --for: how long the jobs that are left may take."""
+LOOK_EVERY_S: Final = 0.5
 
-INTERRUPT_FINISH_S: Final = 3.0
-"""After Ctrl-C: the same, when somebody waits for the prompt."""
-
-_KIND_BY_EXIT: Final[dict[int, type[RotaError]]] = {Exit.UNREACHABLE: Unavailable, Exit.USAGE: InvalidArgument}
-
-TICK_S: Final = 0.25
-LOOK_EVERY_TICKS: Final = 2
-
+_COMMAND_WIDTH: Final = 52
+_JOBS: Final = (
+    ("rota job list", "what became of the jobs"),
+    ("rota job get JOB", "one of them in full"),
+)
 _FLAGS = ("database_url", "home", "listen", "log_level", "otlp_endpoint")
 
 
@@ -62,7 +51,11 @@ def dev(
     ),
     examples: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Also run DIR/worker.py and the jobs of DIR/jobs.json, shown live."),
+        typer.Option(
+            metavar="DIR",
+            help="Also run DIR/worker.py, the jobs of DIR/jobs.json, and the commands of DIR/crontab and DIR/*.yaml, "
+            "shown live.",
+        ),
     ] = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="With --examples: end by itself, such as 20s.")
@@ -72,7 +65,8 @@ def dev(
 ) -> None:
     """Run a whole Rota here: database, coordinator and a local API key. Ctrl-C stops it.
 
-    With --examples and --json, the last line of the output is a summary; exit 1 when a job was lost or none succeeded.
+    With --examples and --json, the last line of the output is a summary; exit 1 when a job or an occurrence of a
+    schedule was lost, or no job succeeded.
     """
     out, given = output(context, json), settings(context, flags)
     for_s = values.duration("--for", for_)
@@ -83,41 +77,12 @@ def dev(
             "--ephemeral", "expected without a database_url, whose data are not ours to drop; leave one of them out"
         )
     with ExitStack() as stack:
-        stop = stack.enter_context(_signals())
+        stop = stack.enter_context(signals())
         raise typer.Exit(_Dev(out, given, ephemeral, stop, stack).run(examples, for_s))
 
 
-class _Stop:
-    """Ctrl-C, SIGTERM, a closed terminal: an exception while things start or when repeated, else an event."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-        self.started = False
-
-    def on_signal(self, number: int, frame: FrameType | None) -> None:
-        repeated = self.asked.is_set()
-        self.asked.set()
-        if repeated or not self.started:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _signals() -> Iterator[_Stop]:
-    stop = _Stop()
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    # Under nohup it is ignored, and stays so.
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, stop.on_signal) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 class _Dev:
-    def __init__(self, out: Output, given: Settings, ephemeral: bool, stop: _Stop, stack: ExitStack) -> None:
+    def __init__(self, out: Output, given: Settings, ephemeral: bool, stop: Stop, stack: ExitStack) -> None:
         self._out = out
         self._ephemeral = ephemeral
         self._stop = stop
@@ -139,7 +104,11 @@ class _Dev:
 
     def run(self, examples: Path | None, for_s: float | None) -> int:
         """Starts everything, waits for the end, and returns the exit code; the stack stops everything."""
-        plan = _checked(examples) if examples is not None else None
+        found: Examples | None = None
+        if examples is not None:
+            from rota.cli import devexamples
+
+            found = devexamples.read(examples, self._out)
         holder = self._stack.enter_context(self._home.held())
         embedded = self._settings.database_url is None
         self._say(f"Starting PostgreSQL in {self._home.folder / 'postgres'} …" if embedded else "Starting …")
@@ -151,13 +120,19 @@ class _Dev:
         key = self._home.api_key(url)
         coordinator, address = self._start_coordinator(url)
         holder.announce(address, url)
-        self._greet(address, plan is not None)
-        if plan is None:
+        self._greet(address, found)
+        if found is None:
             self._stop.started = True
             self._wait_for_end(coordinator)
             return Exit.OK
-        assert examples is not None
-        return self._run_examples(examples, plan, for_s, address, key, coordinator)
+        called = reachable(address)
+        environment = without_rota() | {
+            "ROTA_ADDRESS": called,
+            "ROTA_API_KEY": key,
+            "ROTA_HOME": str(self._settings.home),
+        }
+        run = devexamples.ExampleRun(self._out, self._home, environment, coordinator, self._stop, self._stack)
+        return run.run(found, for_s, called, key)
 
     def _say(self, line: str) -> None:
         # stdout is for results where a script reads it.
@@ -166,7 +141,7 @@ class _Dev:
     def _start_coordinator(self, url: str) -> tuple[Child, str]:
         """The coordinator as a child, and the address that it really serves at."""
         served = replace(self._settings, database_url=url)
-        environment = _without_rota(os.environ) | served.environ()
+        environment = without_rota() | served.environ()
         # What the file says is in `served` already; an empty one keeps it from being read again.
         environment["ROTA_CONFIG"] = os.devnull
         coordinator = self._stack.enter_context(
@@ -183,10 +158,10 @@ class _Dev:
         except TimeoutError as error:
             raise Unavailable(f"expected the coordinator to be ready, found that {error}") from None
         if line is None:
-            _raise_last_words(coordinator)
+            raise_last_words(coordinator)
         return coordinator, str(json.loads(line)["address"])
 
-    def _greet(self, address: str, examples: bool) -> None:
+    def _greet(self, address: str, examples: "Examples | None") -> None:
         folder = self._home.folder
         database = self._settings.database_url
         place = hide_password(database) if database else f"{folder / 'postgres'}"
@@ -197,144 +172,36 @@ class _Dev:
         self._say(f"  logs  {folder / 'log'}\n")
         self._say("Next, in a second terminal:\n")
         if address != DEFAULT_LISTEN:
-            self._say(f"  export ROTA_ADDRESS={_reachable(address)}")
+            self._say(f"  export ROTA_ADDRESS={reachable(address)}")
         if self._settings.home != Path(DEFAULT_HOME).expanduser():
             self._say(f"  export ROTA_HOME={self._settings.home}")
-        if not examples:
-            self._say("""  rota job create greet --data '{"name": "Ada"}'   # a job""")
-            self._say("  python worker.py                                 # a worker: the README has one of 10 lines")
-        self._say("  rota job list                                    # what became of the jobs")
-        self._say("  rota job get JOB                                 # one of them in full\n")
+        for command, what in _next_steps(examples):
+            self._say(f"  {command:{_COMMAND_WIDTH}}  # {what}")
+        self._say("")
         self._say("Ctrl-C stops everything.\n")
 
     def _wait_for_end(self, *children: Child) -> None:
-        while not self._stop.asked.wait(2 * TICK_S):
+        while not self._stop.asked.wait(LOOK_EVERY_S):
             for child in children:
                 if child.exit_code() is not None:
-                    _raise_last_words(child)
+                    raise_last_words(child)
         self._say("Stopping …")
 
-    def _run_examples(
-        self, folder: Path, plan: "list[Entry]", for_s: float | None, address: str, key: str, coordinator: Child
-    ) -> int:
-        from rota_sdk import Client
 
-        from rota.cli.show import summary_lines
-
-        with Client(_reachable(address), api_key=key, tls=False) as rota, _blamed_on(coordinator):
-            worker = self._start_worker(folder, rota, _reachable(address), key)
-            with _blamed_on(worker):
-                self._stop.started = True
-                summary = self._drive(rota, plan, for_s, (coordinator, worker))
-        if self._out.json:
-            self._out.document(summary.document())
-        else:
-            for line in summary_lines(summary):
-                print(line)
-        interrupted = self._stop.asked.is_set()
-        good = summary.lost == 0 and (summary.succeeded > 0 or interrupted)
-        return Exit.OK if good else Exit.REFUSED
-
-    def _start_worker(self, folder: Path, rota: "Client", address: str, key: str) -> Child:
-        """The worker as a child, once it has a session, so that its start is not taken for latency."""
-        from rota.clock import SystemClock
-
-        # Those of a killed run before live on for their TTL.
-        known = {session.name for session in rota.list_sessions()}
-        worker = self._stack.enter_context(
-            Child(
-                "worker",
-                [str(folder / "worker.py")],
-                _without_rota(os.environ)
-                | {"ROTA_ADDRESS": address, "ROTA_API_KEY": key, "ROTA_HOME": str(self._settings.home)},
-                log=self._home.log_file("worker"),
-                stop_timeout_s=WORKER_STOP_S,
-            )
-        )
-        clock = SystemClock()
-        until = clock.monotonic() + WORKER_READY_TIMEOUT_S
-        while not {session.name for session in rota.list_sessions()} - known:
-            if worker.exit_code() is not None:
-                _raise_last_words(worker)
-            if clock.monotonic() > until:
-                raise Unavailable(
-                    f"expected a session of the worker within {WORKER_READY_TIMEOUT_S:g} s, none came: {worker.log}"
-                )
-            threading.Event().wait(TICK_S)
-        return worker
-
-    def _drive(self, rota: "Client", plan: "list[Entry]", for_s: float | None, children: Sequence[Child]) -> "Summary":
-        from rota.cli.drive import Drive
-        from rota.cli.show import view
-        from rota.clock import SystemClock
-
-        clock = SystemClock()
-        drive = Drive(rota, plan, clock)
-        shown = view(self._out, clock)
-        until = clock.monotonic() + for_s if for_s is not None else float("inf")
-        try:
-            tick = 0
-            while clock.monotonic() < until and not self._stop.asked.wait(TICK_S):
-                for child in children:
-                    if child.exit_code() is not None:
-                        _raise_last_words(child)
-                drive.submit()
-                tick += 1
-                if tick % LOOK_EVERY_TICKS == 0:
-                    drive.look()
-                shown.update(drive.snapshot(), "running")
-            interrupted = self._stop.asked.is_set()
-            until = clock.monotonic() + (INTERRUPT_FINISH_S if interrupted else FINISH_TIMEOUT_S)
-            while drive.alive and clock.monotonic() < until:
-                threading.Event().wait(TICK_S)
-                drive.look()
-                shown.update(drive.snapshot(), "finishing")
-                if self._stop.asked.is_set() and not interrupted:
-                    interrupted, until = True, min(until, clock.monotonic() + INTERRUPT_FINISH_S)
-        finally:
-            shown.close()
-        return drive.verify(complete=not interrupted)
-
-
-def _checked(folder: Path) -> "list[Entry]":
-    """The plan of an examples folder. Raises InvalidArgument."""
-    from rota.cli.plan import load
-
-    plan = load(folder)
-    if not (folder / "worker.py").is_file():
-        raise InvalidArgument.field("--examples", f"expected a worker in {folder / 'worker.py'}, found none")
-    return plan
-
-
-def _without_rota(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would lead a child to another server."""
-    return {name: value for name, value in environ.items() if not name.startswith("ROTA_")}
-
-
-def _reachable(address: str) -> str:
-    """Where to call a server that listens at `address`, perhaps everywhere."""
-    host, _, port = address.rpartition(":")
-    return f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]", "") else address
-
-
-@contextmanager
-def _blamed_on(child: Child) -> Iterator[None]:
-    """When a call fails because the child has ended, that is what is told."""
-    try:
-        yield
-    except Exception:
-        if child.exit_code() is not None:
-            _raise_last_words(child)
-        raise
-
-
-def _raise_last_words(child: Child) -> NoReturn:
-    """Raises what a child that ended, or never began, said about it."""
-    said = child.last_words()
-    kind = _KIND_BY_EXIT.get(child.exit_code() or 0, FailedPrecondition)
-    for line in reversed(said):
-        if line.startswith(ERROR_MARK):
-            error = json.loads(line)["error"]
-            raise kind(error["message"], reason=error["reason"], metadata=error["details"])
-    last = f"; the last that it said: {said[-1]}" if said else ""
-    raise kind(f"the {child.name} ended with exit code {child.exit_code()}{last}; its log is {child.log}")
+def _next_steps(examples: "Examples | None") -> list[tuple[str, str]]:
+    """Commands for a second terminal, and what they are for."""
+    if examples is None:
+        return [
+            ("""rota job create greet --data '{"name": "Ada"}'""", "a job"),
+            ("python worker.py", "a worker: the README has one of 10 lines"),
+            ("rota schedule create tick --every 10s --command date", "a schedule, whose command ..."),
+            ("rota exec", "... this runs"),
+            *_JOBS,
+        ]
+    if examples.sources:
+        return [
+            ("rota schedule list", "the schedules, and when they fire next"),
+            ("rota schedule history ID", "what became of each of its times"),
+            *_JOBS,
+        ]
+    return list(_JOBS)

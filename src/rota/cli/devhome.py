@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, NamedTuple
@@ -160,3 +160,14 @@ class Holder:
         self._file.truncate(0)
         self._file.write(text)
         self._file.flush()
+
+
+def without_rota(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment without what would lead a child to another server."""
+    return {name: value for name, value in environ.items() if not name.startswith("ROTA_")}
+
+
+def reachable(address: str) -> str:
+    """Where to call a server that listens at `address`, perhaps everywhere."""
+    host, _, port = address.rpartition(":")
+    return f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]", "") else address

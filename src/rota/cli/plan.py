@@ -19,6 +19,7 @@ from rota.domain.limits import CREATE_BATCH_MAX, MAX_ATTEMPTS_MAX, PRIORITY_MAX
 if TYPE_CHECKING:
     from rota_sdk import NewJob
 
+PLAN: Final = "jobs.json"
 FILE_BYTES_MAX: Final = 1024 * 1024
 EVERY_MIN_S: Final = 0.1
 """Examples are to be looked at."""
@@ -67,7 +68,7 @@ class Entry:
 
 def load(folder: Path) -> list[Entry]:
     """Reads DIR/jobs.json. Raises InvalidArgument, naming the entry and the key."""
-    file = folder / "jobs.json"
+    file = folder / PLAN
     try:
         with file.open("rb") as stream:
             content = stream.read(FILE_BYTES_MAX + 1)

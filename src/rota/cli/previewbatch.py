@@ -21,7 +21,8 @@ from rota.cli.localtime import utc
 from rota.clock import SystemClock
 from rota.domain import cron, limits
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import RuleKind, RuleSpec, compile_rule
+from rota.domain.recurrence import compile_rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 from rota.domain.text import refusal
 
 LINE_BYTES_MAX: Final = 64 * 1024

@@ -228,7 +228,7 @@ def require_one_rule(flags: RuleFlags, *, given: bool = True) -> None:
 def every_s(text: str) -> float:
     """The seconds of 90s or PT4H."""
     if text.lstrip("-").startswith("P"):
-        from rota.domain.recurrence import iso_duration_s
+        from rota.domain.interval import iso_duration_s
 
         return iso_duration_s(text, "--every")
     seconds = values.duration("--every", text)

@@ -18,7 +18,8 @@ from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PREVIEW_COUNT_DEFAULT, PREVIEW_COUNT_MAX
 
 if TYPE_CHECKING:
-    from rota.domain.recurrence import PreviewLine, Rule, RuleSpec
+    from rota.domain.rule import PreviewLine, Rule
+    from rota.domain.rulespec import RuleSpec
 
 _UID: Final = "preview"
 
@@ -58,8 +59,11 @@ def preview(
         return
 
     from rota.domain import zones
+    from rota.domain.dateset import parse_dates
     from rota.domain.dst import GapPolicy, OverlapPolicy
-    from rota.domain.recurrence import JitterMode, RuleSpec, compile_rule, parse_dates
+    from rota.domain.jitter import JitterMode
+    from rota.domain.recurrence import compile_rule
+    from rota.domain.rulespec import RuleSpec
 
     require_one_rule(rule)
     zone = zones.find(rule.tz if rule.tz is not None else zone_of(rrule_text(rule.rrule)) or "UTC")
@@ -95,7 +99,7 @@ def preview(
 
 def _kind(flags: RuleFlags) -> dict[str, Any]:
     """The part of a RuleSpec that the one text given says."""
-    from rota.domain.recurrence import RuleKind
+    from rota.domain.rulespec import RuleKind
 
     if flags.expression is not None:
         return {"kind": RuleKind.CRON, "expression": flags.expression}

@@ -11,11 +11,11 @@ FILES_MAX: Final = 1_000
 """Of one folder."""
 
 STANDARD_INPUT: Final = "-"
-_ENDINGS: Final = frozenset({".yaml", ".yml", ".json"})
+_ENDINGS: Final = frozenset({".yaml", ".yml"})
 
 
 def files(option: str, given: str) -> list[str]:
-    """The file given, or those of the folder given that end in .yaml, .yml or .json, by name.
+    """The file given, or those of the folder given that end in .yaml or .yml, by name.
 
     Raises InvalidArgument.
     """
