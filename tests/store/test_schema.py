@@ -100,17 +100,17 @@ def test_an_empty_database(empty_database: str) -> None:
     found = schema.status(empty_database)
     assert (found.current, found.head, found.known, found.up_to_date) == (None, HEAD, True, False)
     assert re.match(r"\d+", found.server)
-    with pytest.raises(FailedPrecondition, match=r"is empty and .* needs revision 0003; run: rota migrate"):
+    with pytest.raises(FailedPrecondition, match=rf"is empty and .* needs revision {HEAD}; run: rota migrate"):
         schema.check(empty_database)
 
 
 def test_an_older_revision_is_refused_with_the_remedy(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema.ScriptDirectory, "get_current_head", lambda self: "0002")
+    monkeypatch.setattr(schema.ScriptDirectory, "get_current_head", lambda self: "0999")
     with pytest.raises(
-        FailedPrecondition, match=r"is at revision 0001 and .* needs revision 0002; run: rota migrate"
+        FailedPrecondition, match=rf"is at revision {HEAD} and .* needs revision 0999; run: rota migrate"
     ) as e:
         schema.check(database)
-    assert e.value.metadata == {"current": "0001", "head": "0002"}
+    assert e.value.metadata == {"current": HEAD, "head": "0999"}
 
 
 def test_a_newer_rotas_database_is_run_on_and_left_alone(database: str) -> None:
