@@ -11,7 +11,7 @@ from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
 from rota.api import masks, schedulecodec
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import RuleKind
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Definition, JobTemplate, OverlapMode, OverlapPolicy, Timing
 
 from .running import span

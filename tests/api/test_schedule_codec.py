@@ -16,8 +16,10 @@ from rota.domain.dst import Cause, GapPolicy, Reason
 from rota.domain.dst import OverlapPolicy as DstOverlap
 from rota.domain.errors import InvalidArgument
 from rota.domain.ids import JobId, ScheduleUid, ShardNo, TenantId
+from rota.domain.jitter import JitterMode
 from rota.domain.model import Payload, RetryPolicy, Timeouts
-from rota.domain.recurrence import JitterMode, PreviewLine, RuleKind
+from rota.domain.rule import PreviewLine
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import (
     ID,
     Backfill,

@@ -11,7 +11,7 @@ from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
 from rota.domain.errors import InvalidArgument
 from rota.domain.model import Role
-from rota.domain.recurrence import RuleKind
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Timing, compiled
 
 from .running import Running, Tenant, refusal, span

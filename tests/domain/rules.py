@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rota.domain.recurrence import Fire, Rule, RuleKind, RuleSpec, compile_rule
+from rota.domain.recurrence import compile_rule
+from rota.domain.rule import Fire, Rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 
 UID = "0195a000-0000-7000-8000-0000000000c1"
 

@@ -6,19 +6,13 @@ from itertools import pairwise
 import pytest
 
 from rota.domain import limits
+from rota.domain.dateset import Calendar, DateSet, parse_dates
 from rota.domain.dst import Cause, GapPolicy, OverlapPolicy
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import (
-    Calendar,
-    DateSet,
-    JitterMode,
-    PreviewLine,
-    Rule,
-    RuleKind,
-    RuleSpec,
-    compile_rule,
-    parse_dates,
-)
+from rota.domain.jitter import JitterMode
+from rota.domain.recurrence import compile_rule
+from rota.domain.rule import PreviewLine, Rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 
 from .rules import UID, check, cron, every, instant, once, rrule, walk
 

@@ -13,7 +13,9 @@ import pytest
 
 from rota.domain import cron, limits
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import Rule, RuleKind, RuleSpec, compile_rule
+from rota.domain.recurrence import compile_rule
+from rota.domain.rule import Rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 
 from .rules import UID, instant, shown, walk
 

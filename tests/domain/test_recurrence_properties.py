@@ -15,18 +15,13 @@ from hypothesis import strategies as st
 
 from rota.domain import limits, zones
 from rota.domain.civil import DAY, Budget, OutOfSteps
+from rota.domain.dateset import Calendar, DateSet, parse_dates
 from rota.domain.dst import GapPolicy, OverlapPolicy
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import (
-    Calendar,
-    DateSet,
-    Rule,
-    RuleKind,
-    RuleSpec,
-    compile_rule,
-    iso_duration_s,
-    parse_dates,
-)
+from rota.domain.interval import iso_duration_s
+from rota.domain.recurrence import compile_rule
+from rota.domain.rule import Rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 from rota.domain.zones import BEGINNING, END, Span
 
 from .rules import cron, every, rrule, walk

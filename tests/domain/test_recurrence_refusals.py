@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from rota.domain import limits, zones
+from rota.domain.dateset import Calendar, DateSet, parse_dates
 from rota.domain.dst import GapPolicy
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import (
-    Calendar,
-    DateSet,
-    RuleKind,
-    RuleSpec,
-    compile_rule,
-    iso_duration_s,
-    parse_dates,
-)
+from rota.domain.interval import iso_duration_s
+from rota.domain.recurrence import compile_rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 
 from .rules import UID, instant
 

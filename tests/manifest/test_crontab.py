@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.domain.recurrence import JitterMode
+from rota.domain.jitter import JitterMode
 from rota.domain.schedule import MissedMode, OverlapMode
 from rota.manifest import crontab, imported, naming
 from rota.manifest.crontab import Options

@@ -9,7 +9,8 @@ import pytest
 from rota.domain.dst import GapPolicy
 from rota.domain.dst import OverlapPolicy as DstOverlap
 from rota.domain.errors import FieldViolation
-from rota.domain.recurrence import JitterMode, RuleKind
+from rota.domain.jitter import JitterMode
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Definition, MissedMode, OverlapMode
 from rota.manifest import document
 from rota.manifest.document import Document

@@ -17,7 +17,7 @@ from rota.coordinator.memory import Memory
 from rota.coordinator.sweeper import Sweeper
 from rota.domain.ids import JobId, SessionId
 from rota.domain.model import Failure, Grant, Identity, Outcome, Payload, Result, Role, ShardTerm
-from rota.domain.recurrence import RuleKind
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import (
     Definition,
     Fate,

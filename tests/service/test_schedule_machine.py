@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 
 from rota.domain.errors import RotaError
 from rota.domain.ids import JobId
+from rota.domain.jitter import JitterMode
 from rota.domain.model import CancelMode, Grant, RetryPolicy
-from rota.domain.recurrence import JitterMode
 from rota.domain.schedule import (
     Backfill,
     Calendar,

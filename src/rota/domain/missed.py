@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rota.domain import limits
-from rota.domain.recurrence import Fire, JitterMode, Rule
+from rota.domain.jitter import JitterMode
+from rota.domain.rule import Fire, Rule
 from rota.domain.schedule import (
     TICK,
     Definition,

@@ -11,21 +11,17 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 
 from rota.domain import draft, limits
+from rota.domain.dateset import Calendar as RuleCalendar
+from rota.domain.dateset import DateSet, parse_dates
 from rota.domain.dst import GapPolicy
 from rota.domain.dst import OverlapPolicy as DstOverlap
 from rota.domain.errors import FailedPrecondition, InvalidArgument, NotFound
 from rota.domain.ids import JobId, ScheduleUid, ShardNo, TenantId
+from rota.domain.jitter import JitterMode
 from rota.domain.model import JobSpec, Payload, RetryPolicy, Timeouts
-from rota.domain.recurrence import Calendar as RuleCalendar
-from rota.domain.recurrence import (
-    DateSet,
-    JitterMode,
-    Rule,
-    RuleKind,
-    RuleSpec,
-    compile_rule,
-    parse_dates,
-)
+from rota.domain.recurrence import compile_rule
+from rota.domain.rule import Rule
+from rota.domain.rulespec import RuleKind, RuleSpec
 from rota.domain.text import Problems
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

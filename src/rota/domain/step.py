@@ -13,7 +13,7 @@ from rota.domain.errors import InvalidArgument
 from rota.domain.ids import JobId
 from rota.domain.missed import walk
 from rota.domain.overlap import Record, Waiting, resolve
-from rota.domain.recurrence import Fire, Rule
+from rota.domain.rule import Fire, Rule
 from rota.domain.schedule import Definition, Fate, Origin, OverlapMode, OverlapPolicy, ScheduleState, Timer
 from rota.domain.text import clean
 

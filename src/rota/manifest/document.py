@@ -26,9 +26,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rota.domain import civil, limits, zones
+from rota.domain.dateset import DateSet, parse_dates
 from rota.domain.errors import FieldViolation, InvalidArgument
+from rota.domain.jitter import JitterMode
 from rota.domain.model import Payload, RetryPolicy, Timeouts
-from rota.domain.recurrence import DateSet, JitterMode, Rule, RuleKind, parse_dates
+from rota.domain.rule import Rule
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import (
     Calendar,
     Definition,

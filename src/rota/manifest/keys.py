@@ -6,7 +6,7 @@ from typing import Final
 from rota.domain import limits, schedule
 from rota.domain.dst import GapPolicy
 from rota.domain.dst import OverlapPolicy as DstOverlap
-from rota.domain.recurrence import JitterMode
+from rota.domain.jitter import JitterMode
 from rota.domain.schedule import MissedMode, OverlapMode
 from rota.domain.text import QUEUE, TYPE
 from rota.manifest.byid import ById

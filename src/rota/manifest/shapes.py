@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from rota.config import parse_duration, suggestion
 from rota.domain.errors import InvalidArgument
-from rota.domain.recurrence import iso_duration_s
+from rota.domain.interval import iso_duration_s
 from rota.domain.text import Problems as Texts
 from rota.manifest import nodes
 from rota.manifest.nodes import describe, line

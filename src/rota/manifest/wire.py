@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rota_sdk.gen.rota.v1 import common_pb2, schedules_pb2
 
 from rota.domain.model import RetryPolicy, Timeouts
-from rota.domain.recurrence import RuleKind
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Definition, JobTemplate, Timing
 from rota.manifest.document import Document
 

@@ -8,9 +8,10 @@ from typing import Protocol, TypeVar
 
 from rota.clock import Clock
 from rota.domain import limits
+from rota.domain.dateset import parse_dates
 from rota.domain.errors import InvalidArgument, ResourceExhausted
 from rota.domain.model import Identity
-from rota.domain.recurrence import RuleKind, parse_dates
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Calendar, Calendars, Definition, Schedule, ScheduleState, check_definition, compiled
 from rota.domain.text import Problems
 from rota.service import calendars as calendar_service

@@ -15,7 +15,7 @@ from rota.domain.fairness import Entry
 from rota.domain.ids import ShardNo
 from rota.domain.model import Identity, ShardTerm
 from rota.domain.overlap import Record
-from rota.domain.recurrence import Fire, Rule
+from rota.domain.rule import Fire, Rule
 from rota.domain.schedule import (
     TICK,
     Backfill,

@@ -14,7 +14,7 @@ from rota.domain.errors import Aborted, InvalidArgument
 from rota.domain.fairness import Entry
 from rota.domain.ids import JobId, ShardNo, TenantId
 from rota.domain.missed import begin_episode
-from rota.domain.recurrence import Rule
+from rota.domain.rule import Rule
 from rota.domain.schedule import (
     Calendars,
     Definition,

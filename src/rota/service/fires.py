@@ -18,7 +18,7 @@ from rota.domain.errors import NotFound, RotaError
 from rota.domain.ids import CoordinatorId, JobId, ScheduleUid, ShardNo
 from rota.domain.model import CancelMode, ShardTerm
 from rota.domain.overlap import Waiting
-from rota.domain.recurrence import Rule
+from rota.domain.rule import Rule
 from rota.domain.schedule import Calendars, Fate, Schedule, ScheduleState, compiled
 from rota.domain.step import POSTPONE_S, Step, decide, failed, needs_jobs, postponed
 from rota.service.changing import Minting

@@ -12,7 +12,7 @@ from rota.domain.errors import AlreadyExists, FailedPrecondition, InvalidArgumen
 from rota.domain.ids import JobId, ScheduleUid, TenantId
 from rota.domain.model import CancelMode, Identity, Payload
 from rota.domain.overlap import Record
-from rota.domain.recurrence import PreviewLine
+from rota.domain.rule import PreviewLine
 from rota.domain.schedule import (
     Calendar,
     Definition,

@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from rota.domain import limits
+from rota.domain.dateset import DateSet, parse_dates
 from rota.domain.dst import GapPolicy
 from rota.domain.dst import OverlapPolicy as DstOverlap
 from rota.domain.ids import JobId, ScheduleUid, ShardNo, TenantId
+from rota.domain.jitter import JitterMode
 from rota.domain.model import Payload
-from rota.domain.recurrence import DateSet, JitterMode, RuleKind, parse_dates
+from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import (
     Backfill,
     BackfillState,
