@@ -3,6 +3,7 @@
 import random
 import uuid
 from collections import Counter
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -12,15 +13,19 @@ from rota.domain import limits
 from rota.domain.errors import InvalidArgument
 from rota.domain.ids import (
     JobId,
+    ScheduleUid,
+    ShardNo,
     TenantId,
     digest,
-    effect_key,
     epoch_of,
+    id_in_shard,
     mint_fence,
+    occurrence_id,
     parse_name,
     shard_of,
     uuid7,
 )
+from rota.domain.model import JobOrigin, effect_key
 
 CANONICAL = "0195a2b4-c6d8-7abc-9def-0123456789ab"
 
@@ -111,6 +116,31 @@ def test_no_fence_runs_into_another_epoch(counter: int) -> None:
 def test_the_effect_key_changes_with_the_generation_only() -> None:
     assert effect_key("acme", JobId(CANONICAL), 0) == f"acme/{CANONICAL}/0"
     assert effect_key("acme", JobId(CANONICAL), 1) == f"acme/{CANONICAL}/1"
+
+
+def test_the_effect_key_of_an_occurrences_job_names_the_instant() -> None:
+    nominal = datetime(2026, 3, 8, 8, 0, tzinfo=timezone(timedelta(hours=1)))
+    origin = JobOrigin(ScheduleUid("u"), "nightly", nominal, 2)
+    job = JobId(CANONICAL)
+    assert effect_key("acme", job, 0, origin) == "acme/u/2026-03-08T07:00:00Z/2"
+    # A redrive that asks for a new effect is not the next occurrence of that instant.
+    assert effect_key("acme", job, 1, origin) == "acme/u/2026-03-08T07:00:00Z/2.1"
+
+
+@pytest.mark.parametrize(
+    ("micros", "generation", "id"),
+    [(0, 0, "20260308T070000Z"), (250_000, 0, "20260308T070000.250000Z"), (0, 3, "20260308T070000Z-3")],
+)
+def test_an_occurrences_id_follows_from_its_instant(micros: int, generation: int, id: str) -> None:
+    assert occurrence_id(datetime(2026, 3, 8, 7, 0, 0, micros, tzinfo=UTC), generation) == id
+
+
+@given(milliseconds, random_bits, st.integers(1, 2**31 - 1), st.integers(0, 255))
+def test_a_schedules_job_lives_in_its_shard(ms: int, bits: int, tenant: int, shard: int) -> None:
+    id = uuid7(ms, bits)
+    found = id_in_shard(id, TenantId(tenant), ShardNo(shard))
+    assert shard_of(TenantId(tenant), found) == shard
+    assert (found[:-2], len(found)) == (id[:-2], 36)
 
 
 @pytest.mark.parametrize(
