@@ -9,21 +9,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bench import drain, enqueue, latency
+from bench import burst, drain, enqueue, latency, schedules
 from bench.profiler import top
 from bench.stand import BenchError, Stand
 
 RESULTS = Path(__file__).parent / "results" / "local"
-DEFAULT_N = {"drain": 20_000, "enqueue": 20_000, "latency": 1_000}
+DEFAULT_N = {"burst": 60_000, "drain": 20_000, "enqueue": 20_000, "latency": 1_000, "schedules": 200_000}
+DEFAULT_CAP_S = {"burst": 600.0, "schedules": 1_800.0}
+OTHER_CAP_S = 120.0
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run", description="Measures Rota beside its SQL floor; see README.md.")
     parser.add_argument("workload", choices=sorted(DEFAULT_N))
-    parser.add_argument("--n", type=int, help="jobs (drain, enqueue 20000, latency 1000)")
+    parser.add_argument(
+        "--n", type=int, help="jobs (drain, enqueue 20000, latency 1000), schedules (burst 60000, schedules 200000)"
+    )
     parser.add_argument("--slots", type=int, default=500, help="jobs that the worker runs at a time (500)")
     parser.add_argument("--rate", type=float, default=50.0, help="latency: jobs a second (50)")
-    parser.add_argument("--cap", type=float, default=120.0, metavar="S", help="give up after so many seconds (120)")
+    parser.add_argument("--base", type=int, default=10_000, help="schedules: so many are there at first (10000)")
+    parser.add_argument(
+        "--cap", type=float, metavar="S", help="give up after so many seconds (120; burst 600, schedules 1800)"
+    )
     parser.add_argument(
         "--profile", choices=("coordinator", "worker"), help="profile that process, which slows it; prints the top 25"
     )
@@ -31,7 +38,9 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.n is None:
         arguments.n = DEFAULT_N[arguments.workload]
-    for name in ("n", "slots", "rate", "cap"):
+    if arguments.cap is None:
+        arguments.cap = DEFAULT_CAP_S.get(arguments.workload, OTHER_CAP_S)
+    for name in ("n", "slots", "rate", "base", "cap"):
         if getattr(arguments, name) <= 0:
             parser.error(f"--{name}: expected more than 0, found {getattr(arguments, name)}")
     return arguments
@@ -42,6 +51,10 @@ def measure(stand: Stand, arguments: argparse.Namespace, profiles: dict[str, Pat
         return drain.run(stand, n=arguments.n, slots=arguments.slots, cap_s=arguments.cap, profiles=profiles)
     if arguments.workload == "enqueue":
         return enqueue.run(stand, n=arguments.n, cap_s=arguments.cap, profiles=profiles)
+    if arguments.workload == "burst":
+        return burst.run(stand, n=arguments.n, slots=arguments.slots, cap_s=arguments.cap, profiles=profiles)
+    if arguments.workload == "schedules":
+        return schedules.run(stand, n=arguments.n, base=arguments.base, cap_s=arguments.cap, profiles=profiles)
     return latency.run(
         stand, n=arguments.n, rate=arguments.rate, slots=arguments.slots, cap_s=arguments.cap, profiles=profiles
     )

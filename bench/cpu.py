@@ -1,4 +1,4 @@
-"""Who used how much CPU. Spans are seconds; the kernel counts them in steps of 10 ms."""
+"""Who used how much CPU, and memory. Spans are seconds; the kernel counts them in steps of 10 ms."""
 
 import os
 import time
@@ -25,6 +25,11 @@ def tree_used_s(pid: int) -> float:
             # Of the ended ones the kernel keeps the sum with their parent.
             total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def resident_mb(pid: int) -> float:
+    """What one process has in memory now, without its children."""
+    return float(psutil.Process(pid).memory_info().rss / 2**20)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import uvloop
 from bench.profiler import Profiler
 from rota import bootstrap
 from rota.config import Settings
-from rota.telemetry import Telemetry
+from rota.telemetry import Metrics, Telemetry
+from rota.telemetry_metrics import Counts
 
 
 async def serve(settings: Settings, telemetry: Telemetry, profiler: Profiler) -> None:
@@ -29,6 +30,13 @@ async def serve(settings: Settings, telemetry: Telemetry, profiler: Profiler) ->
     async with bootstrap.coordinator(settings, settings.database_url, telemetry) as (_, _, ready):
         say(address=ready.address)
         await stop.wait()
+
+
+def buckets(metrics: Metrics, name: str) -> list[tuple[float, int]]:
+    """A histogram as pairs of a bucket's upper end and its count; the last one's end is that before it."""
+    found = next(reading for spec, reading in metrics.readings() if spec.name == name)
+    assert isinstance(found, Counts)
+    return list(zip((*found.bounds, found.bounds[-1]), found.buckets, strict=True))
 
 
 def say(**what: Any) -> None:
@@ -44,7 +52,7 @@ def main() -> None:
     profiler = Profiler(arguments.profile)
     uvloop.run(serve(Settings.load(), telemetry, profiler))
     profiler.stop()
-    say(metrics=telemetry.metrics.snapshot())
+    say(metrics=telemetry.metrics.snapshot(), eligible=buckets(telemetry.metrics, "rota.lag.eligible"))
 
 
 if __name__ == "__main__":

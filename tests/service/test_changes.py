@@ -315,10 +315,34 @@ async def test_a_job_cancelled_ahead_of_its_time_stays_cancelled_through_a_pause
     ((job, _, _, _),) = await clockwork.live()
     await clockwork.jobs_service.cancel(clockwork.tenant, job, CancelMode.COOPERATIVE, "")
     await clockwork.pause()
+    await clockwork.check()
     await clockwork.resume()
     await clockwork.go(60)
     assert [each[2] for each in await clockwork.live()] == [minute(2)]
     await clockwork.check()
+
+
+async def test_what_has_its_fate_keeps_it_through_a_pause(clockwork: Clockwork) -> None:
+    await clockwork.create(timing=timing(dates=("2026-03-03",)))
+    await clockwork.set(START.replace(hour=23, minute=58, second=30))
+    await clockwork.settle()
+    await clockwork.go(40)
+    ahead = await clockwork.live()
+    await clockwork.jobs_service.cancel(clockwork.tenant, ahead[-1][0], CancelMode.COOPERATIVE, "")
+    await clockwork.pause()
+    await clockwork.check()
+    await clockwork.go(3600, tick=300)
+    await clockwork.check()
+    await clockwork.resume(catch_up=MissedPolicy(MissedMode.CATCH_UP))
+    await clockwork.go(86_400, tick=600)
+    await clockwork.check()
+
+
+async def test_a_new_schedule_is_not_overdue(clockwork: Clockwork) -> None:
+    made = await clockwork.create(timing=every(5))
+    assert made.timer.arm_at == clockwork.clock.now
+    await clockwork.sweeper.step()
+    assert clockwork.counted("rota.schedules.repaired", "overdue") == 0
 
 
 async def test_an_interval_keeps_its_anchor_through_edits(clockwork: Clockwork) -> None:

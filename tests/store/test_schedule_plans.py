@@ -413,10 +413,6 @@ async def test_a_page_costs_a_page_wherever_it_begins(large: str) -> None:
         assert max(costs) <= 51 * 8
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="store/engine.py: _SESSION lacks SET max_parallel_workers_per_gather = 0; drop this mark with it",
-)
 async def test_no_page_starts_helpers(large: str) -> None:
     """Starting parallel workers costs more than a page. A planner that hopes for next to no match finds them worth it
     from some hundred thousand schedules on; here they are worth it at once."""

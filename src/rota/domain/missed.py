@@ -51,15 +51,19 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One step through the rule. `cursor` lies behind the last slot; `more`: there is more to do at once."""
+    """One step through the rule. `cursor` lies behind the last slot; `coming` is what fires next, where that was seen.
+    `more`: there is more to do at once."""
 
     slots: list[Slot]
     cursor: datetime
     episode: Episode | None
     more: bool
+    coming: Fire | None = None
 
 
-def walk(timer: Timer, definition: Definition, rule: Rule, now: datetime) -> Walk:
+def walk(
+    timer: Timer, definition: Definition, rule: Rule, now: datetime, taken: frozenset[datetime] = frozenset()
+) -> Walk:
     """What is to be decided now: late and due occurrences, and those of the lookahead where the policy allows it.
 
     Raises InvalidArgument (NEVER_FIRES) when the rule gives no answer within the bound of a search.
@@ -67,22 +71,24 @@ def walk(timer: Timer, definition: Definition, rule: Rule, now: datetime) -> Wal
     paused = timer.state is ScheduleState.PAUSED
     ahead = definition.overlap.ahead and not paused
     horizon = now + timedelta(seconds=limits.MATERIALISE_AHEAD_S) if ahead else now
-    fires = rule.between(timer.cursor, horizon, limits.WALK_MAX + 1, with_excluded=True)
+    fires, coming = rule.ahead(timer.cursor, horizon, limits.WALK_MAX + 1)
     if not ahead and not paused:
-        fires = _due(fires, now)
+        fires, coming = _due(fires, coming, now)
     more = len(fires) > limits.WALK_MAX
     step = _Step(timer, definition, rule, now, fires)
+    cursor = timer.cursor
     for index, fire in enumerate(fires[: limits.WALK_MAX]):
         if step.jobs >= limits.WALK_JOBS_MAX:
             more = True
             break
-        step.take(index, fire)
+        if fire.nominal not in taken:
+            step.take(index, fire)
+        cursor = fire.nominal
     slots = step.slots
-    cursor = slots[-1].nominal if slots else timer.cursor
     if paused and not more:
         cursor = max(cursor, now)
     episode = step.episode if more or (step.episode and _goes_on(step.episode, rule, cursor, definition)) else None
-    return Walk(_in_ranges(slots, now), cursor, episode, more)
+    return Walk(_in_ranges(slots, now), cursor, episode, more, None if more else coming)
 
 
 class _Step:
@@ -202,11 +208,11 @@ def _came_due(fire: Fire, timing: Timing) -> datetime:
     return fire.due
 
 
-def _due(fires: Sequence[Fire], now: datetime) -> list[Fire]:
+def _due(fires: Sequence[Fire], coming: Fire | None, now: datetime) -> tuple[list[Fire], Fire | None]:
     for index, fire in enumerate(fires):
         if fire.due > now and not fire.excluded:
-            return list(fires[:index])
-    return list(fires)
+            return list(fires[:index]), fire
+    return list(fires), coming
 
 
 def _late(slot: Slot, policy: MissedPolicy) -> str:

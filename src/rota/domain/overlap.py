@@ -108,7 +108,7 @@ class _Resolver:
         self._release()
         for slot in slots:
             if slot.fate is not None:
-                self._out.records.append(_final(slot, slot.fate))
+                self._out.records.append(_final(slot, slot.fate, slot.reason))
             elif self._left is not None and self._left <= 0:
                 self._out.full = True
                 break
@@ -194,8 +194,8 @@ class _Resolver:
             self._left -= 1
 
     def _record(self, slot: Slot, fate: Fate, reason: str, blocking: JobId | None, job: JobId | None = None) -> None:
-        why = "; ".join(text for text in (slot.reason, reason) if text)
-        self._out.records.append(replace(_final(slot, fate), reason=why, blocking_job=blocking, job_id=job))
+        why = f"{slot.reason}; {reason}" if slot.reason and reason else slot.reason or reason
+        self._out.records.append(_final(slot, fate, why, blocking, job))
 
     def _name_stand_ins(self) -> None:
         """A missed occurrence that was coalesced names the job that runs in its place, where there is one."""
@@ -212,7 +212,7 @@ _UNLIMITED = 1 << 62
 _NEWER = "a newer one runs in its place"
 
 
-def _final(slot: Slot, fate: Fate) -> Record:
+def _final(slot: Slot, fate: Fate, reason: str, blocking: JobId | None = None, job: JobId | None = None) -> Record:
     return Record(
         slot.nominal,
         0,
@@ -220,9 +220,11 @@ def _final(slot: Slot, fate: Fate) -> Record:
         slot.local,
         slot.origin,
         fate,
-        slot.reason,
+        reason,
         slot.count,
         slot.last,
+        job,
+        blocking,
         missed=slot.missed,
         first_missed=slot.first_missed,
     )

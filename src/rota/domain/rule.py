@@ -140,6 +140,16 @@ class Rule:
         With excluded ones if asked, so that their fate can be recorded. Raises as `next_after` when not even the first
         was found; what was found before a search was given up is returned.
         """
+        return self._between(after, until, limit, with_excluded)[0]
+
+    def ahead(self, after: datetime, until: datetime, limit: int) -> tuple[list[Fire], Fire | None]:
+        """As `between` with excluded ones; and the next one that fires after them where it was seen, which spares
+        asking for it."""
+        return self._between(after, until, limit, with_excluded=True)
+
+    def _between(
+        self, after: datetime, until: datetime, limit: int, with_excluded: bool
+    ) -> tuple[list[Fire], Fire | None]:
         found: list[Fire] = []
         low, high = self._floor(after), self._floor(until)
         while len(found) < limit:
@@ -149,11 +159,14 @@ class Rule:
                 if found:
                     break
                 raise self._given_up(after) from None
-            if hit is None or hit.at > high:
+            if hit is None:
                 break
+            if hit.at > high:
+                fire = self._fire(hit)
+                return found, None if fire.excluded else fire
             found.append(self._fire(hit))
             low = hit.at
-        return found
+        return found, None
 
     def require_next(self, after: datetime) -> Fire:
         """As `next_after`; a rule that is at its end is refused as one that never fires. For creation and edits."""

@@ -26,6 +26,8 @@ BUFFER_RECHECK_S = 1.0
 POSTPONE_S = 60.0
 """How long a schedule whose step failed is left alone."""
 
+_AHEAD = timedelta(seconds=limits.MATERIALISE_AHEAD_S)
+
 NO_TIMES_LEFT = "no time is left: the rule or end_time has come to its end"
 COUNT_REACHED = "max_count occurrences have fired"
 
@@ -44,7 +46,12 @@ class Step:
 
 def needs_jobs(timer: Timer, definition: Definition) -> bool:
     """Whether a step has to know the schedule's jobs, and so to hold its lock while it looks."""
-    return timer.buffered > 0 or not definition.overlap.ahead
+    return timer.buffered > 0 or not definition.overlap.ahead or is_turned_back(timer)
+
+
+def is_turned_back(timer: Timer) -> bool:
+    """Whether occurrences after the cursor may have fates: made ahead, and not withdrawn because they had ended."""
+    return timer.last_nominal is not None and timer.last_nominal > timer.cursor
 
 
 def decide(
@@ -56,14 +63,16 @@ def decide(
     now: datetime,
     mint: Callable[[], JobId],
     tzdata: str,
+    taken: frozenset[datetime] = frozenset(),
 ) -> Step:
     """The step of a schedule that is ACTIVE, PAUSED, or has occurrences that wait.
 
-    A rule that cannot be evaluated any more puts the schedule in ERROR.
+    `taken`: nominal times after the cursor that have their fate already. A rule that cannot be evaluated any more puts
+    the schedule in ERROR.
     """
     fires = timer.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED)
     try:
-        found = walk(timer, definition, rule, now) if fires else None
+        found = walk(timer, definition, rule, now, taken) if fires else None
         slots = found.slots if found is not None else []
         result = resolve(definition.overlap, slots, running, waiting, _left(timer, definition, waiting), mint)
         if result.used < len(slots):
@@ -73,66 +82,68 @@ def decide(
             cursor = found.cursor if found is not None else timer.cursor
             more, episode = (found.more, found.episode) if found is not None else (False, None)
         full = result.full and timer.state is ScheduleState.ACTIVE
-        coming = rule.next_after(cursor) if fires and not full else None
+        coming = found.coming if found is not None and result.used == len(slots) else None
+        if not fires or full:
+            coming = None
+        elif coming is None:
+            coming = rule.next_after(cursor)
     except InvalidArgument as error:
         stopped = failed(timer, error.message, now)
         # Those that wait go on all the same.
         return Step(armed(stopped, definition.overlap, None, now))
+    state, version, reason, author, state_at = (
+        timer.state,
+        timer.version,
+        timer.state_reason,
+        timer.state_author,
+        timer.state_at,
+    )
+    last_nominal, last_job, last_fire_at = timer.last_nominal, timer.last_job, timer.last_fire_at
+    for record in result.records:
+        if record.fate is Fate.FIRED:
+            last_job, last_fire_at = record.job_id, now
+            if record.origin in (Origin.RULE, Origin.CATCH_UP):
+                last_nominal = record.nominal if last_nominal is None else max(last_nominal, record.nominal)
+    last: datetime | None = None
+    if state is ScheduleState.ACTIVE and not more and coming is None:
+        if last_nominal is not None and last_nominal > now:
+            # Its last occurrence is made ahead, and may still be taken back.
+            last = last_nominal
+        else:
+            state, version = ScheduleState.EXHAUSTED, version + 1
+            reason, author, state_at = COUNT_REACHED if full else NO_TIMES_LEFT, "", now
+    # Counted where they are known: those whose history was dropped do not wait any more.
+    buffered = (len(waiting) if timer.buffered else 0) + result.buffered
+    arm_at, next_nominal, next_due = _arm(state, buffered, definition.overlap, coming, now, more=more, last=last)
+    # In one go: copying a timer is a good part of the cost of a step.
     moved = replace(
         timer,
+        version=version,
+        state=state,
+        state_reason=reason,
+        state_author=author,
+        state_at=state_at,
         cursor=cursor,
         episode=episode,
         fired=timer.fired + result.fired,
-        # Counted where they are known: those whose history was dropped do not wait any more.
-        buffered=(len(waiting) if timer.buffered else 0) + result.buffered,
+        buffered=buffered,
         fates=_counted(timer.fates, result.records),
         tzdata=tzdata,
+        last_nominal=last_nominal,
+        last_job=last_job,
+        last_fire_at=last_fire_at,
+        arm_at=arm_at,
+        next_nominal=next_nominal,
+        next_due=next_due,
     )
-    fired = [record for record in result.records if record.fate is Fate.FIRED]
-    if fired:
-        by_rule = [record.nominal for record in fired if record.origin in (Origin.RULE, Origin.CATCH_UP)]
-        latest = max(by_rule) if by_rule else moved.last_nominal
-        moved = replace(moved, last_job=fired[-1].job_id, last_fire_at=now, last_nominal=latest)
-    last: datetime | None = None
-    if timer.state is ScheduleState.ACTIVE and not more and coming is None:
-        if moved.last_nominal is not None and moved.last_nominal > now:
-            # Its last occurrence is made ahead, and may still be taken back.
-            last = moved.last_nominal
-        else:
-            moved = stated(moved, ScheduleState.EXHAUSTED, COUNT_REACHED if full else NO_TIMES_LEFT, "", now)
-    moved = armed(moved, definition.overlap, coming, now, more=more, last=last)
     revoke = definition.overlap.mode is OverlapMode.REPLACE
     return Step(moved, tuple(result.records), result.displaced, revoke, more)
 
 
-def armed(
-    timer: Timer,
-    overlap: OverlapPolicy,
-    coming: Fire | None,
-    now: datetime,
-    *,
-    more: bool = False,
-    last: datetime | None = None,
-) -> Timer:
-    """The timer set for what comes next; `last`: when the last one, made ahead, has come."""
-    at = last
-    if timer.state is ScheduleState.ACTIVE and coming is not None:
-        ahead_s = limits.MATERIALISE_AHEAD_S
-        at = coming.nominal - timedelta(seconds=ahead_s) if overlap.ahead else coming.due
-    elif timer.state is ScheduleState.PAUSED and coming is not None:
-        at = max(coming.due, now + timedelta(seconds=PAUSE_RECORD_S))
-    if timer.buffered > 0:
-        again = now + timedelta(seconds=BUFFER_RECHECK_S)
-        at = again if at is None else min(at, again)
-    if more:
-        at = now
-    shown = coming if timer.state is ScheduleState.ACTIVE else None
-    return replace(
-        timer,
-        arm_at=at,
-        next_nominal=shown.nominal if shown is not None else None,
-        next_due=shown.due if shown is not None else None,
-    )
+def armed(timer: Timer, overlap: OverlapPolicy, coming: Fire | None, now: datetime, *, more: bool = False) -> Timer:
+    """The timer set for what comes next."""
+    arm_at, nominal, due = _arm(timer.state, timer.buffered, overlap, coming, now, more=more)
+    return replace(timer, arm_at=arm_at, next_nominal=nominal, next_due=due)
 
 
 def failed(timer: Timer, why: str, now: datetime) -> Timer:
@@ -152,6 +163,33 @@ def stated(timer: Timer, state: ScheduleState, reason: str, author: str, now: da
     return replace(
         timer, version=timer.version + 1, state=state, state_reason=reason, state_author=author, state_at=now
     )
+
+
+def _arm(
+    state: ScheduleState,
+    buffered: int,
+    overlap: OverlapPolicy,
+    coming: Fire | None,
+    now: datetime,
+    *,
+    more: bool = False,
+    last: datetime | None = None,
+) -> tuple[datetime | None, datetime | None, datetime | None]:
+    """When to look again, and the next nominal and due time to be shown. `last`: when the last one, made ahead, has
+    come."""
+    at = last
+    if state is ScheduleState.ACTIVE and coming is not None:
+        at = max(coming.nominal - _AHEAD if overlap.ahead else coming.due, now)
+    elif state is ScheduleState.PAUSED and coming is not None:
+        at = max(coming.due, now + timedelta(seconds=PAUSE_RECORD_S))
+    if buffered > 0:
+        again = now + timedelta(seconds=BUFFER_RECHECK_S)
+        at = again if at is None else min(at, again)
+    if more:
+        at = now
+    if state is not ScheduleState.ACTIVE or coming is None:
+        return at, None, None
+    return at, coming.nominal, coming.due
 
 
 def _left(timer: Timer, definition: Definition, waiting: Sequence[Waiting]) -> int | None:

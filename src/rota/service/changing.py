@@ -150,7 +150,8 @@ class Changing:
     ) -> Timer:
         start = timer.cursor if schedule.timer.paused_at is None else schedule.timer.paused_at
         restored = await self._tx.restore(schedule.uid, start)
-        timer = replace(timer, cursor=start, fates=shifted(timer.fates, {Fate.SUPPRESSED_PAUSED: -restored}))
+        taken_back = {fate: -count for fate, count in restored.items()}
+        timer = replace(timer, cursor=start, fates=shifted(timer.fates, taken_back))
         first = rule.next_after(start)
         if first is None or first.nominal > now:
             return timer
@@ -160,7 +161,7 @@ class Changing:
     async def _back_to(self, schedule: Schedule, timer: Timer, now: datetime, fate_before: Fate | None = None) -> Timer:
         """Takes back what was made ahead of `now`, so that the next step decides about it again."""
         withdrawn = (await self._tx.withdraw([schedule.uid], now, fate_before))[schedule.uid]
-        gone = withdrawn.before + withdrawn.fired
+        gone = withdrawn.before + withdrawn.after
         shift = {Fate.FIRED: -gone, Fate.EXCLUDED: -withdrawn.excluded}
         if fate_before is not None:
             shift[fate_before] = withdrawn.before
@@ -195,6 +196,7 @@ class Changing:
                 now,
                 Minting(self._clock, schedule.tenant_id, schedule.shard),
                 zones.version(),
+                held.taken if held else frozenset(),
             )
             schedule = await self._written(replace(schedule, timer=step.timer), timer, step)
             if not step.more:

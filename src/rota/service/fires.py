@@ -5,6 +5,7 @@ of schedules. The others are decided under the schedules' locks, hundreds at a t
 moved aside for a minute and never holds up the others; one whose rule gives no answer goes into ERROR.
 """
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,9 @@ RULES_MAX = 20_000
 
 RECORDS_MAX = 1_000
 """Occurrences of one transaction, but for a schedule that has more by itself."""
+
+BITE = 500
+"""Schedules that are decided in one go."""
 
 HELD_MAX = 200
 """Schedules of one transaction that holds their locks."""
@@ -75,48 +79,49 @@ class Fires:
 
     async def run(self, terms: Mapping[ShardNo, ShardTerm], armed: Sequence[Armed], now: datetime) -> bool:
         """Takes a step of each; whether some of them have more to do at once."""
-        known = await self.learn(armed, now, terms)
-        plain: list[Armed] = []
+        more = False
         held: list[Armed] = []
-        for each in armed:
-            found = known.get(each.uid)
-            if found is None or each.shard not in terms:
-                continue
-            most = found.schedule.definition.pause_after_failures
-            if most and each.timer.failures >= most and each.timer.state is ScheduleState.ACTIVE:
-                with suppress(NotFound):
-                    await self._schedules.pause_failing(found.schedule)
-            elif needs_jobs(each.timer, found.schedule.definition):
-                held.append(each)
-            else:
-                plain.append(each)
-        more = await self._fire_plain(plain, known, terms, now)
+        known: dict[ScheduleUid, Known] = {}
+        writing: asyncio.Task[None] | None = None
+        try:
+            for bite in _bites(armed, BITE):
+                known |= await self.learn(bite, now, terms)
+                moves: list[Move] = []
+                for each in bite:
+                    found = known.get(each.uid)
+                    if found is None or each.shard not in terms:
+                        continue
+                    if _failing(each, found.schedule):
+                        with suppress(NotFound):
+                            await self._schedules.pause_failing(found.schedule)
+                    elif needs_jobs(each.timer, found.schedule.definition):
+                        held.append(each)
+                    else:
+                        moves.append(self._decided(each, found, (), (), now, terms))
+                more |= any(move.step.more for move in moves)
+                # The database writes one bite while the next is decided.
+                if writing is not None:
+                    await writing
+                writing = asyncio.create_task(self._write_all(moves), name="fires")
+        finally:
+            if writing is not None:
+                await writing
         for start in range(0, len(held), HELD_MAX):
             more |= await self._fire_held(held[start : start + HELD_MAX], known, terms)
         return more
 
-    async def _fire_plain(
-        self,
-        armed: Sequence[Armed],
-        known: Mapping[ScheduleUid, Known],
-        terms: Mapping[ShardNo, ShardTerm],
-        now: datetime,
-    ) -> bool:
-        more = False
-        moves: list[Move] = []
+    async def _write_all(self, moves: Sequence[Move]) -> None:
+        """In transactions of bounded size."""
+        batch: list[Move] = []
         records = 0
-        for each in armed:
-            move = self._decided(each, known[each.uid], (), (), now, terms)
-            if moves and records + len(move.step.records) > RECORDS_MAX:
-                await self._write(moves)
-                moves, records = [], 0
-                await self._clock.sleep(0)
-            moves.append(move)
+        for move in moves:
+            if batch and records + len(move.step.records) > RECORDS_MAX:
+                await self._write(batch)
+                batch, records = [], 0
+            batch.append(move)
             records += len(move.step.records)
-            more |= move.step.more
-        if moves:
-            await self._write(moves)
-        return more
+        if batch:
+            await self._write(batch)
 
     async def _write(self, moves: Sequence[Move]) -> None:
         """Writes steps; where one of them spoils the batch, all but that one."""
@@ -142,7 +147,9 @@ class Fires:
             taken.clear()
             # One that changed since it was read is left for the next round, which sees it as it is.
             taken.extend(
-                self._decided(each.armed, known[each.armed.uid], each.running, each.waiting, each.now, terms)
+                self._decided(
+                    each.armed, known[each.armed.uid], each.running, each.waiting, each.now, terms, each.taken
+                )
                 for each in found
                 if each.armed.timer.version == self._known_version(each.armed.uid, known)
             )
@@ -192,6 +199,7 @@ class Fires:
         waiting: Sequence[Waiting],
         now: datetime,
         terms: Mapping[ShardNo, ShardTerm],
+        taken: frozenset[datetime] = frozenset(),
     ) -> Move:
         schedule = known.schedule
         term = terms.get(armed.shard)
@@ -206,6 +214,7 @@ class Fires:
                 now,
                 mint,
                 zones.version(),
+                taken,
             )
         except Exception as error:
             self._complain(armed, error)
@@ -282,6 +291,12 @@ class Fires:
                 self._metrics.add("rota.occurrences", record.count, record.fate.name.lower())
                 if record.fate is Fate.FIRED:
                     self._metrics.observe("rota.lag.fire", (now - record.due).total_seconds())
+
+
+def _failing(armed: Armed, schedule: Schedule) -> bool:
+    """Whether its definition asks for a pause by now."""
+    most = schedule.definition.pause_after_failures
+    return bool(most) and armed.timer.failures >= most and armed.timer.state is ScheduleState.ACTIVE
 
 
 def _bites(items: Sequence[Armed], size: int) -> Iterator[Sequence[Armed]]:

@@ -34,6 +34,8 @@ def options_json(retry: RetryPolicy, timeouts: Timeouts) -> str | None:
 
 
 def retry_policy(max_attempts: int, options: Mapping[str, Any] | None) -> RetryPolicy:
+    if not options and max_attempts == _DEFAULT_RETRY.max_attempts:
+        return _DEFAULT_RETRY
     found = options or {}
     return RetryPolicy(
         max_attempts=max_attempts,
@@ -45,6 +47,8 @@ def retry_policy(max_attempts: int, options: Mapping[str, Any] | None) -> RetryP
 
 
 def timeouts(run_timeout_ms: int, options: Mapping[str, Any] | None) -> Timeouts:
+    if not options and run_timeout_ms == _DEFAULT_TIMEOUTS.run_s * 1000:
+        return _DEFAULT_TIMEOUTS
     found = options or {}
     return Timeouts(found.get("start_by_s"), run_timeout_ms / 1000, found.get("total_s"))
 

@@ -56,7 +56,8 @@ SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_sort = off;
-SET jit = off
+SET jit = off;
+SET max_parallel_workers_per_gather = 0
 """
 
 # Firing joins what one statement wrote with what it is about to write: lists without an index, which nested loops would

@@ -15,7 +15,8 @@ from rota.domain import limits
 from rota.domain.fairness import Entry
 from rota.domain.ids import CoordinatorId, JobId, ScheduleUid, ShardNo, TenantId
 from rota.domain.overlap import Record, Waiting
-from rota.domain.schedule import Calendars, Origin, Schedule
+from rota.domain.schedule import Calendars, Origin, Schedule, ScheduleState, Timer
+from rota.domain.step import is_turned_back
 from rota.store import codec, schedulerows
 from rota.store.engine import Database, Params, Row, Run, array, by_key, text_array
 from rota.store.scheduleport import Armed, DueBackfill, Held, Move, Unwritable
@@ -33,7 +34,7 @@ CROSS JOIN LATERAL (
 """
 
 _DEFINITIONS = f"""
-SELECT {schedulerows.SCHEDULE}, {schedulerows.TIMER}
+SELECT {schedulerows.SCHEDULE}, t.version
 FROM unnest(%(uids)t::uuid[]) AS u (uid)
 JOIN schedules s ON {by_key("s", "u", ["uid"])}
 JOIN schedule_timers t ON {by_key("t", "u", ["uid"])}
@@ -82,6 +83,13 @@ CROSS JOIN LATERAL (
     WHERE o.schedule_uid = u.uid AND o.fate = 2
     ORDER BY o.nominal_at, o.generation LIMIT %(limit)s::int
 ) o
+"""
+
+TAKEN = """
+SELECT o.schedule_uid::text, o.nominal_at
+FROM unnest(%(uids)t::uuid[], %(cursors)t::bigint[]) AS u (uid, cursor_us)
+JOIN occurrences o ON o.schedule_uid = ANY (ARRAY[u.uid]) AND o.generation = 0 AND o.fate NOT IN (2, 10)
+  AND o.nominal_at > timestamptz 'epoch' + u.cursor_us * interval '1 microsecond'
 """
 
 NOW = "SELECT clock_timestamp()"
@@ -226,8 +234,8 @@ class PgFires:
 
     async def definitions(self, uids: Sequence[ScheduleUid]) -> dict[ScheduleUid, tuple[Schedule, Calendars]]:
         rows = await self.db.fires.run(_DEFINITIONS, {"uids": array(uids)}, write=False)
-        width = schedulerows.SCHEDULE_WIDTH
-        found = [schedulerows.schedule(r, schedulerows.timer(r[width:]), b"") for r in rows]
+        # Of the timer only the version is asked for: whoever needs more of it has it already, or must lock it.
+        found = [schedulerows.schedule(r, Timer(r[-1], ScheduleState.ACTIVE, cursor=r[18]), b"") for r in rows]
         named = {(s.tenant_id, id) for s in found for id in s.definition.timing.calendars}
         dates: dict[tuple[TenantId, str], list[str]] = {}
         if named:
@@ -304,7 +312,22 @@ async def held(run: Run, locked: Sequence[Armed]) -> list[Held]:
             WAITING, {"uids": array(buffered), "limit": limits.CATCH_UP_MAX_MAX + limits.BUFFER_DEFAULT}
         ):
             waiting.setdefault(r[0], []).append(_waiting(r))
-    return [Held(each, tuple(running.get(each.uid, ())), tuple(waiting.get(each.uid, ())), now) for each in locked]
+    taken: dict[str, list[datetime]] = {}
+    turned_back = [each for each in locked if is_turned_back(each.timer)]
+    if turned_back:
+        cursors = _micros([each.timer.cursor for each in turned_back])
+        for uid, nominal in await run(TAKEN, {"uids": array([each.uid for each in turned_back]), "cursors": cursors}):
+            taken.setdefault(uid, []).append(nominal)
+    return [
+        Held(
+            each,
+            tuple(running.get(each.uid, ())),
+            tuple(waiting.get(each.uid, ())),
+            now,
+            frozenset(taken.get(each.uid, ())),
+        )
+        for each in locked
+    ]
 
 
 def moved(rows: Iterable[Row]) -> tuple[list[Entry], set[ScheduleUid]]:

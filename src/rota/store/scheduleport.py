@@ -84,25 +84,27 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A locked timer with the schedule's jobs that are not terminal and its occurrences that wait, oldest first."""
+    """A locked timer with the schedule's jobs that are not terminal and its occurrences that wait, oldest first.
+
+    `taken`: nominal times after the cursor that have their fate already, since an edit or a pause took the cursor back.
+    """
 
     armed: Armed
     running: tuple[JobId, ...]
     waiting: tuple[Waiting, ...]
     now: datetime
+    taken: frozenset[datetime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
     """Jobs that had not started and are gone, of occurrences with nominal times up to the instant and after it.
 
-    The next step decides again about all that lies after it: `fired` occurrences, whether their jobs were withdrawn now
-    or cancelled before, and `excluded` ones.
+    `excluded`: occurrences after it that were not to fire. The next step decides about all of these again.
     """
 
     before: int
     after: int
-    fired: int
     excluded: int
 
 
@@ -142,7 +144,8 @@ class FireStore(Protocol):
         """For each shard up to `page` timers armed by `until`, the longest armed first; and the database's now."""
 
     async def definitions(self, uids: Sequence[ScheduleUid]) -> dict[ScheduleUid, tuple[Schedule, Calendars]]:
-        """Schedules with the calendars that they name; deleted ones are missing."""
+        """Schedules with the calendars that they name; deleted ones are missing. Without payloads, and of their timers
+        only the version."""
 
     async def fire(self, moves: Sequence[Move], owner: CoordinatorId) -> tuple[list[Entry], set[ScheduleUid]]:
         """Writes steps that were decided without looking at other jobs: fates, jobs and timers, where version and
@@ -219,8 +222,8 @@ class ScheduleTransaction(Protocol):
     async def end_waiting(self, uid: ScheduleUid, fate: Fate, *, rule_only: bool) -> int:
         """Gives occurrences that wait a fate without a job; how many."""
 
-    async def restore(self, uid: ScheduleUid, after: datetime) -> int:
-        """Takes back the SUPPRESSED_PAUSED fates after a nominal time; of how many occurrences."""
+    async def restore(self, uid: ScheduleUid, after: datetime) -> dict[Fate, int]:
+        """Takes back what a pause suppressed after a nominal time, and what was excluded then: how many by fate."""
 
     async def generation(self, uid: ScheduleUid, nominal: datetime) -> int:
         """A generation that no occurrence of this instant has; at least 1."""

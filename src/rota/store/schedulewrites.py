@@ -224,7 +224,7 @@ class PgScheduleTransaction:
     async def end_waiting(self, uid: ScheduleUid, fate: Fate, *, rule_only: bool) -> int:
         return await withdrawals.end_waiting(self.run, uid, fate, rule_only=rule_only)
 
-    async def restore(self, uid: ScheduleUid, after: datetime) -> int:
+    async def restore(self, uid: ScheduleUid, after: datetime) -> dict[Fate, int]:
         return await withdrawals.restore(self.run, uid, after)
 
     async def generation(self, uid: ScheduleUid, nominal: datetime) -> int:

@@ -15,11 +15,13 @@ from rota.store.engine import Run, array
 from rota.store.fires import ENTRY, entry
 from rota.store.scheduleport import Withdrawn
 
+# Rows are named by arrays of one, as in `engine.by_key`, so that no plan reads a whole table to find some schedules'.
+#
 # A job has not started while it was never leased. One whose claim commits first is seen as leased, and stays.
 _WITHDRAW = """
 WITH gone AS (
     DELETE FROM jobs j USING unnest(%(uids)t::uuid[]) AS u (uid)
-    WHERE j.schedule_uid = u.uid AND j.schedule_uid IS NOT NULL AND j.state = 1 AND j.attempt = 0
+    WHERE j.schedule_uid = ANY (ARRAY[u.uid]) AND j.schedule_uid IS NOT NULL AND j.state = 1 AND j.attempt = 0
       AND (%(all)t::boolean OR j.occurrence_generation = 0)
       AND (%(before)t::smallint IS NOT NULL
            OR j.nominal_at > timestamptz 'epoch' + %(split)t * interval '1 microsecond')
@@ -29,26 +31,16 @@ WITH gone AS (
     UPDATE occurrences o
     SET fate = CASE WHEN g.later THEN 10 ELSE %(before)t::smallint END, job_id = NULL, recorded_at = now()
     FROM gone g
-    WHERE o.schedule_uid = g.schedule_uid AND o.nominal_at = g.nominal_at AND o.generation = g.occurrence_generation
+    WHERE o.schedule_uid = ANY (ARRAY[g.schedule_uid]) AND o.nominal_at = g.nominal_at
+      AND o.generation = g.occurrence_generation
 )
 SELECT schedule_uid::text, count(*) FILTER (WHERE NOT later), count(*) FILTER (WHERE later) FROM gone GROUP BY 1
-"""
-
-_AHEAD = """
-SELECT u.uid::text, o.ahead
-FROM unnest(%(uids)t::uuid[]) AS u (uid)
-CROSS JOIN LATERAL (
-    SELECT count(*) AS ahead FROM occurrences o
-    WHERE o.schedule_uid = u.uid AND o.generation = 0 AND o.fate = 1
-      AND o.nominal_at > timestamptz 'epoch' + %(split)s::bigint * interval '1 microsecond'
-) o
-WHERE o.ahead > 0
 """
 
 _UNEXCLUDE = """
 UPDATE occurrences o SET fate = 10, recorded_at = now()
 FROM unnest(%(uids)t::uuid[]) AS u (uid)
-WHERE o.schedule_uid = u.uid AND o.generation = 0 AND o.fate = 9
+WHERE o.schedule_uid = ANY (ARRAY[u.uid]) AND o.generation = 0 AND o.fate = 9
   AND o.nominal_at > timestamptz 'epoch' + %(split)s::bigint * interval '1 microsecond'
 RETURNING u.uid::text
 """
@@ -78,7 +70,7 @@ WITH anew AS (
 ), ledger AS (
     UPDATE occurrences o SET job_id = a.id, version = a.schedule_version
     FROM anew a
-    WHERE o.schedule_uid = a.schedule_uid AND o.nominal_at = a.nominal_at AND o.generation = 0
+    WHERE o.schedule_uid = ANY (ARRAY[a.schedule_uid]) AND o.nominal_at = a.nominal_at AND o.generation = 0
 )
 SELECT {ENTRY} FROM anew
 """
@@ -91,9 +83,9 @@ RETURNING 1
 
 _RESTORE = """
 DELETE FROM occurrences o
-WHERE o.schedule_uid = %(uid)s::uuid AND o.generation = 0 AND o.fate = 8
+WHERE o.schedule_uid = %(uid)s::uuid AND o.generation = 0 AND o.fate IN (8, 9)
   AND o.nominal_at > timestamptz 'epoch' + %(after)s::bigint * interval '1 microsecond'
-RETURNING o.count
+RETURNING o.fate, o.count
 """
 
 # Where nothing is overdue, all since the cursor was excluded by the calendar as it was.
@@ -122,12 +114,11 @@ async def withdraw(
         "all": all_jobs,
     }
     gone = {uid: (before, after) for uid, before, after in await run(_WITHDRAW, params)}
-    left: dict[str, int] = dict(await run(_AHEAD, {"uids": array(uids), "split": codec.micros(split)}))
     excluded = Counter(r[0] for r in await run(_UNEXCLUDE, {"uids": array(uids), "split": codec.micros(split)}))
     found: dict[ScheduleUid, Withdrawn] = {}
     for uid in uids:
         before, after = gone.get(uid, (0, 0))
-        found[uid] = Withdrawn(before, after, after + left.get(uid, 0), excluded[uid])
+        found[uid] = Withdrawn(before, after, excluded[uid])
     return found
 
 
@@ -144,9 +135,11 @@ async def end_waiting(run: Run, uid: ScheduleUid, fate: Fate, *, rule_only: bool
     return len(await run(_END_WAITING, {"uid": uid, "fate": int(fate), "rule_only": rule_only}))
 
 
-async def restore(run: Run, uid: ScheduleUid, after: datetime) -> int:
-    rows = await run(_RESTORE, {"uid": uid, "after": codec.micros(after)})
-    return sum(count for (count,) in rows)
+async def restore(run: Run, uid: ScheduleUid, after: datetime) -> dict[Fate, int]:
+    counts: Counter[Fate] = Counter()
+    for fate, count in await run(_RESTORE, {"uid": uid, "after": codec.micros(after)}):
+        counts[Fate(fate)] += count
+    return counts
 
 
 async def reset(run: Run, withdrawn: Mapping[ScheduleUid, Withdrawn], now: datetime) -> None:
@@ -155,7 +148,7 @@ async def reset(run: Run, withdrawn: Mapping[ScheduleUid, Withdrawn], now: datet
         _RESET,
         {
             "uids": array(uids),
-            "fired": array([withdrawn[uid].fired for uid in uids]),
+            "fired": array([withdrawn[uid].after for uid in uids]),
             "excluded": array([withdrawn[uid].excluded for uid in uids]),
             "now": codec.micros(now),
         },
