@@ -312,16 +312,22 @@ class Machine(RuleBasedStateMachine):
         if raw.state is ScheduleState.ACTIVE:
             assert raw.arm_at is not None
         if known.timing_edits == 0:
-            await self._check_by_rule(schedule, raw.cursor)
+            # What was made ahead and cancelled keeps its fate when a pause takes the cursor back.
+            ahead = [
+                each.count
+                for each in ledger
+                if each.nominal > raw.cursor and each.generation == 0 and each.fate is not Fate.SUPERSEDED
+            ]
+            await self._check_by_rule(schedule, raw.cursor, sum(ahead))
         if self.settled and raw.state is ScheduleState.ACTIVE and raw.episode is None:
             await self._check_nothing_is_left(schedule, raw.cursor, c.clock.now)
 
-    async def _check_by_rule(self, schedule: Schedule, cursor: datetime) -> None:
+    async def _check_by_rule(self, schedule: Schedule, cursor: datetime, ahead: int) -> None:
         timing = schedule.definition.timing
         calendars = await self.c.schedules_store.calendars(self.c.tenant, timing.calendars)
         rule = compiled(timing, schedule.uid, calendars)
         named = rule.between(schedule.created_at, cursor, 100_000, with_excluded=True)
-        assert len(named) == sum(schedule.timer.fates), (schedule.id, len(named), schedule.timer.fates)
+        assert len(named) + ahead == sum(schedule.timer.fates), (schedule.id, len(named), ahead, schedule.timer.fates)
 
     async def _check_nothing_is_left(self, schedule: Schedule, cursor: datetime, now: datetime) -> None:
         timing = schedule.definition.timing

@@ -396,10 +396,10 @@ async def test_what_a_locked_step_reads(request: pytest.FixtureRequest, size: st
         assert indexes_of(jobs) == {"jobs_schedule_idx"}
         assert indexes_of(waiting) == {"occurrences_schedule_uid_nominal_at_generation_idx"}
         assert locked.rows_read("schedule_timers") == len(uids)
-        # A plan tells of averages, which are rounded.
-        assert jobs.rows_read("jobs") == pytest.approx(sum(len(each.running) for each in seen), rel=0.01)
+        # A plan tells of averages over its loops, which before PostgreSQL 18 are rounded to whole rows.
+        assert jobs.rows_read("jobs") == pytest.approx(sum(len(each.running) for each in seen), abs=len(uids) / 2 + 1)
         of_partitions = sum(waiting.rows_read(table) for table in tables_of(waiting))
-        assert of_partitions == pytest.approx(sum(len(each.waiting) for each in seen), rel=0.01)
+        assert of_partitions == pytest.approx(sum(len(each.waiting) for each in seen), abs=len(uids) / 2 + 1)
         assert not [n["Node Type"] for p in (locked, jobs, waiting) for n in p.nodes if n["Node Type"] == "Sort"]
 
 
