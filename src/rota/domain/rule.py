@@ -26,6 +26,9 @@ from rota.domain.rulespec import RuleKind, RuleSpec
 from rota.domain.text import refusal
 from rota.domain.zones import Zone
 
+RECENT_MAX: Final = 16
+"""Answers that a rule remembers: schedules of the same times ask the same, one after the other."""
+
 _CHECKED_FROM: Final = civil.day_number(2000, 1, 1) * DAY
 
 
@@ -67,7 +70,7 @@ class Source(Protocol):
 class Rule:
     """A compiled rule. Its answers depend on nothing but its spec, the uid and the edition of the zone data.
 
-    It remembers how far it has counted a COUNT; so one Rule is for one thread at a time.
+    It remembers how far it has counted a COUNT, and its latest answers; so one Rule is for one thread at a time.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class Rule:
         self._shown = shown or spec.expression or spec.local_start or spec.kind.name.lower()
         self._excludes = [Calendar("", spec.excluded_dates)] if spec.excluded_dates else []
         self._excludes += [calendar for calendar in spec.calendars if calendar.days]
+        self._recent: dict[int, Hit | None] = {}
         self._jitter = Jitter(spec.jitter_s, spec.jitter_mode, uid) if spec.jitter_s > 0 else None
 
     @property
@@ -245,6 +249,17 @@ class Rule:
 
     def _named(self, after: int, budget: Budget, *, with_removed: bool = False) -> Hit | None:
         """The first hit after an instant, its date excluded or not; what EXDATE removes only if asked."""
+        if with_removed:
+            return self._search(after, budget, with_removed=True)
+        if after in self._recent:
+            return self._recent[after]
+        hit = self._search(after, budget)
+        if len(self._recent) >= RECENT_MAX:
+            self._recent.clear()
+        self._recent[after] = hit
+        return hit
+
+    def _search(self, after: int, budget: Budget, *, with_removed: bool = False) -> Hit | None:
         if self._start is not None and after < self._start:
             after = self._start - 1
         after = max(after, FIRST)

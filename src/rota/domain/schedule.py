@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
+from functools import lru_cache
 
 from rota.domain import draft, limits
 from rota.domain.dateset import Calendar as RuleCalendar
@@ -26,6 +27,9 @@ from rota.domain.text import Problems
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 ID_WORDS = "1 to 128 letters, digits or ._- and begin with a letter or digit"
+
+SHARED_MAX = 10_000
+"""Rules that schedules share, some 3 KiB each."""
 
 TICK = timedelta(microseconds=1)
 """The smallest step between two instants."""
@@ -346,6 +350,19 @@ def compiled(timing: Timing, uid: str, calendars: Calendars, at: str = "") -> Ru
 
     Raises InvalidArgument as `compile_rule` does, and for a calendar that does not exist.
     """
+    alone = timing.kind is not RuleKind.CRON or timing.calendars or timing.jitter_s or "H" in timing.expression
+    if not at and not alone:
+        return _shared(timing)
+    return _compiled(timing, uid, calendars, at)
+
+
+@lru_cache(maxsize=SHARED_MAX)
+def _shared(timing: Timing) -> Rule:
+    """One for all schedules of the same times, where nothing depends on their uids."""
+    return _compiled(timing, "", {}, "")
+
+
+def _compiled(timing: Timing, uid: str, calendars: Calendars, at: str) -> Rule:
     where = f"{at}." if at else ""
     for id in timing.calendars:
         if id not in calendars:

@@ -53,6 +53,9 @@ class Known:
     rule: Rule
 
 
+Stored = Mapping[ScheduleUid, tuple[Schedule, Calendars]]
+
+
 class Fires:
     def __init__(
         self,
@@ -83,9 +86,14 @@ class Fires:
         held: list[Armed] = []
         known: dict[ScheduleUid, Known] = {}
         writing: asyncio.Task[None] | None = None
+        bites = list(_bites(armed, BITE))
+        # The database reads the next bite and writes the one before while one is decided.
+        reading = [asyncio.create_task(self._read(bite), name="definitions") for bite in bites[:1]]
         try:
-            for bite in _bites(armed, BITE):
-                known |= await self.learn(bite, now, terms)
+            for index, bite in enumerate(bites):
+                stored = await reading.pop()
+                reading = [asyncio.create_task(self._read(next), name="definitions") for next in bites[index + 1 :][:1]]
+                known |= await self._compile(bite, stored, now, terms)
                 moves: list[Move] = []
                 for each in bite:
                     found = known.get(each.uid)
@@ -99,11 +107,12 @@ class Fires:
                     else:
                         moves.append(self._decided(each, found, (), (), now, terms))
                 more |= any(move.step.more for move in moves)
-                # The database writes one bite while the next is decided.
                 if writing is not None:
                     await writing
                 writing = asyncio.create_task(self._write_all(moves), name="fires")
         finally:
+            for task in reading:
+                task.cancel()
             if writing is not None:
                 await writing
         for start in range(0, len(held), HELD_MAX):
@@ -239,28 +248,36 @@ class Fires:
         self, armed: Sequence[Armed], now: datetime, terms: Mapping[ShardNo, ShardTerm]
     ) -> dict[ScheduleUid, Known]:
         """Definitions and rules of these schedules; one whose rule cannot be read any more goes into ERROR."""
+        return await self._compile(armed, await self._read(armed), now, terms)
+
+    async def _read(self, armed: Sequence[Armed]) -> Stored:
+        """The definitions of those that are not known as they are."""
+        missing = [each.uid for each in armed if self._kept(each) is None]
+        return await self._store.definitions(missing) if missing else {}
+
+    async def _compile(
+        self, armed: Sequence[Armed], stored: Stored, now: datetime, terms: Mapping[ShardNo, ShardTerm]
+    ) -> dict[ScheduleUid, Known]:
         known: dict[ScheduleUid, Known] = {}
-        missing: list[Armed] = []
-        for each in armed:
-            kept = self._known.get(each.uid)
-            if kept is not None and kept[0] == each.timer.version:
-                self._known.move_to_end(each.uid)
-                known[each.uid] = kept[1]
-            else:
-                missing.append(each)
-        for bite in _bites(missing, RECORDS_MAX):
-            found = await self._store.definitions([each.uid for each in bite])
-            for index, each in enumerate(bite):
-                stored = found.get(each.uid)
+        for index, each in enumerate(armed):
+            found = self._kept(each)
+            if found is None and each.uid in stored:
+                schedule, calendars = stored[each.uid]
                 # Read later than the timer, so a definition may be newer: its version is then no longer the timer's.
-                if stored is None or stored[0].timer.version != each.timer.version:
-                    continue
-                if index % 50 == 49:
-                    await self._clock.sleep(0)
-                learnt = await self._compiled(each, *stored, now, terms)
-                if learnt is not None:
-                    known[each.uid] = learnt
+                if schedule.timer.version == each.timer.version:
+                    found = await self._compiled(each, schedule, calendars, now, terms)
+            if found is not None:
+                known[each.uid] = found
+            if index % 50 == 49:
+                await self._clock.sleep(0)
         return known
+
+    def _kept(self, armed: Armed) -> Known | None:
+        kept = self._known.get(armed.uid)
+        if kept is None or kept[0] != armed.timer.version:
+            return None
+        self._known.move_to_end(armed.uid)
+        return kept[1]
 
     async def _compiled(
         self, each: Armed, schedule: Schedule, calendars: Calendars, now: datetime, terms: Mapping[ShardNo, ShardTerm]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from rota.domain import limits
@@ -41,7 +42,7 @@ TIMER = """t.version, t.state, t.cursor_at, t.state_reason, t.state_author, t.st
     t.last_job::text, t.fates, t.tzdata"""
 TIMER_WIDTH = 19
 
-SCHEDULE = """s.tenant_id, s.id, s.uid::text, s.shard, s.definition, s.labels, s.type, s.queue, s.priority,
+SCHEDULE = """s.tenant_id, s.id, s.uid::text, s.shard, s.definition::text, s.labels, s.type, s.queue, s.priority,
     s.max_attempts, s.run_timeout_ms, s.options, s.content_type, s.headers, s.job_labels, s.concurrency_key,
     s.apply_set, s.traceparent, s.created_at, s.updated_at"""
 SCHEDULE_WIDTH = 20
@@ -53,6 +54,10 @@ OCCURRENCE = """o.nominal_at, o.generation, o.due_at, o.local_time, o.origin, o.
     o.reason, o.job_id::text, o.blocking_job::text, o.backfill_id::text, o.count, o.last_nominal, o.forced"""
 
 CALENDAR = "c.id, c.notes, c.labels, c.uid::text, c.version, c.created_at, c.updated_at"
+
+SHARED_MAX = 10_000
+SHARED_CHARS_MAX = 512
+"""Definitions up to this length are kept read."""
 
 _DEFAULT_MISSED = MissedPolicy()
 _ENUMS: dict[str, Any] = {
@@ -132,14 +137,14 @@ def timer(r: Sequence[Any]) -> Timer:
 
 def schedule(r: Row, moving: Timer, payload: bytes) -> Schedule:
     """From the columns of SCHEDULE."""
-    found = r[4]
+    timing, missed, overlap, pause_after_failures, notes = _written(r[4])
     return Schedule(
         tenant_id=TenantId(r[0]),
         id=r[1],
         uid=ScheduleUid(r[2]),
         shard=ShardNo(r[3]),
         definition=Definition(
-            timing=_timing(found["timing"]),
+            timing=timing,
             job=JobTemplate(
                 type=r[6],
                 queue=r[7],
@@ -151,12 +156,10 @@ def schedule(r: Row, moving: Timer, payload: bytes) -> Schedule:
                 timeouts=codec.timeouts(r[10], r[11]),
                 concurrency_key=r[15] or "",
             ),
-            missed=_missed(found["missed"]) if "missed" in found else _DEFAULT_MISSED,
-            overlap=OverlapPolicy(OverlapMode(found["overlap"][0]), found["overlap"][1])
-            if "overlap" in found
-            else OverlapPolicy(),
-            pause_after_failures=found.get("pause_after_failures", 0),
-            notes=found.get("notes", ""),
+            missed=missed,
+            overlap=overlap,
+            pause_after_failures=pause_after_failures,
+            notes=notes,
             labels=r[5] or {},
         ),
         timer=moving,
@@ -221,6 +224,27 @@ def date_set(dates: Sequence[str]) -> DateSet:
 
 
 _STATES = {int(state): state for state in ScheduleState}
+
+
+def _written(definition: str) -> tuple[Timing, MissedPolicy, OverlapPolicy, int, str]:
+    """What `definition_json` wrote. Many schedules say the same, and share it."""
+    return _short(definition) if len(definition) <= SHARED_CHARS_MAX else _read(definition)
+
+
+@lru_cache(maxsize=SHARED_MAX)
+def _short(definition: str) -> tuple[Timing, MissedPolicy, OverlapPolicy, int, str]:
+    return _read(definition)
+
+
+def _read(definition: str) -> tuple[Timing, MissedPolicy, OverlapPolicy, int, str]:
+    found = json.loads(definition)
+    return (
+        _timing(found["timing"]),
+        _missed(found["missed"]) if "missed" in found else _DEFAULT_MISSED,
+        OverlapPolicy(OverlapMode(found["overlap"][0]), found["overlap"][1]) if "overlap" in found else OverlapPolicy(),
+        found.get("pause_after_failures", 0),
+        found.get("notes", ""),
+    )
 
 
 def _timing(found: Mapping[str, Any]) -> Timing:
