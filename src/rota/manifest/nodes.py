@@ -12,7 +12,6 @@ from typing import Any, Final
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from rota.domain.errors import InvalidArgument
 from rota.domain.text import shown
 from rota.manifest.problems import Problem, Problems, Refused
 
@@ -179,11 +178,6 @@ def scalar(node: ScalarNode) -> Any:
     if node.tag == _TAG + "float" and _NUMBER.fullmatch(node.value):
         return float(node.value)
     return node.value
-
-
-def refusal_of(error: InvalidArgument) -> str:
-    """The words of a refusal of one field."""
-    return error.violations[0].description if error.violations else error.message
 
 
 def _explained(error: yaml.YAMLError, text: str) -> Problem:

@@ -214,10 +214,6 @@ CROSS JOIN LATERAL (
 ) b
 """
 
-_POSTPONE = """
-UPDATE backfills SET next_at = now() + %(seconds)s::float8 * interval '1 second' WHERE id = %(id)s::uuid AND state = 1
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PgFires:
@@ -293,9 +289,6 @@ class PgFires:
         return [
             DueBackfill(ScheduleUid(r[0]), TenantId(r[1]), ShardNo(r[2]), schedulerows.backfill(r[3:])) for r in rows
         ]
-
-    async def postpone_backfill(self, id: str, seconds: float) -> None:
-        await self.db.fires.run(_POSTPONE, {"id": id, "seconds": seconds})
 
 
 async def held(run: Run, locked: Sequence[Armed]) -> list[Held]:

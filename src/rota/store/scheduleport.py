@@ -169,9 +169,6 @@ class FireStore(Protocol):
     async def due_backfills(self, shards: Sequence[ShardNo], limit: int) -> list[DueBackfill]:
         """Running backfills whose time has come."""
 
-    async def postpone_backfill(self, id: str, seconds: float) -> None:
-        """Looks at a backfill again so much later."""
-
 
 class ScheduleTransaction(Protocol):
     """One transaction about schedules. Whatever raises leaves nothing behind."""
@@ -185,9 +182,6 @@ class ScheduleTransaction(Protocol):
         """The schedule, locked until the end, and the database's clock after that."""
 
     async def by_uid(self, tenant: TenantId, uids: Sequence[str]) -> list[Schedule]: ...
-
-    async def names(self, tenant: TenantId, ids: Sequence[str]) -> set[str]:
-        """Which of these schedules exist."""
 
     async def in_set(self, tenant: TenantId, apply_set: str, limit: int) -> list[str]:
         """The ids of a set's schedules, sorted."""

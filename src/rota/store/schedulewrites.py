@@ -57,11 +57,6 @@ JOIN schedule_timers t ON {by_key("t", "u", ["uid"])}
 WHERE s.tenant_id = %(tenant)s
 """
 
-_NAMES = """
-SELECT s.id FROM unnest(%(ids)s::text[]) AS w (id)
-CROSS JOIN LATERAL (SELECT s.id FROM schedules s WHERE s.tenant_id = %(tenant)s AND s.id = w.id LIMIT 1) s
-"""
-
 _IN_SET = """
 SELECT id FROM schedules WHERE tenant_id = %(tenant)s AND apply_set = %(apply_set)s ORDER BY id LIMIT %(limit)s
 """
@@ -175,9 +170,6 @@ class PgScheduleTransaction:
     async def by_uid(self, tenant: TenantId, uids: Sequence[str]) -> list[Schedule]:
         found = {s.uid: s for s in map(_full, await self.run(_BY_UID, {"tenant": tenant, "uids": array(uids)}))}
         return [found[ScheduleUid(uid)] for uid in uids if uid in found]
-
-    async def names(self, tenant: TenantId, ids: Sequence[str]) -> set[str]:
-        return {row[0] for row in await self.run(_NAMES, {"tenant": tenant, "ids": list(ids)})}
 
     async def in_set(self, tenant: TenantId, apply_set: str, limit: int) -> list[str]:
         return [r[0] for r in await self.run(_IN_SET, {"tenant": tenant, "apply_set": apply_set, "limit": limit})]
