@@ -5,9 +5,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rota_sdk import Client
 from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
@@ -119,8 +120,8 @@ class _Bench:
         stubs = self._client.stubs.schedules
         began = self.reading()
         time.sleep(IDLE_S)
-        idle = self.reading()
-        found = {"idle_cpu_pct": (idle.coordinator_s - began.coordinator_s) / (idle.at - began.at) * 100}
+        idle = _Rates.between(began, self.reading())
+        found = {"idle_cpu_pct": idle.coordinator * 100}
         found |= self._calls("list", lambda _: stubs.ListSchedules(pb.ListSchedulesRequest(), timeout=making.CALL_S))
         found |= self._calls(
             "get", lambda i: stubs.GetSchedule(pb.GetScheduleRequest(name=making.name(i)), timeout=making.CALL_S)
@@ -129,7 +130,7 @@ class _Bench:
             "preview",
             lambda i: stubs.PreviewSchedule(pb.PreviewScheduleRequest(name=making.name(i)), timeout=making.CALL_S),
         )
-        rounds = [self._fire(f"{label}-{number}") for number in range(FIRE_ROUNDS)]
+        rounds = [self._fire(f"{label}-{number}", idle) for number in range(FIRE_ROUNDS)]
         found |= {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
         before = self.reading()
         spans = making.create(self._client, self._make, self.resident, making.BATCH * CREATE_BATCHES)
@@ -156,8 +157,9 @@ class _Bench:
             f"{name}_cpu_us": _cpu_us(before, self.reading(), CALLS),
         }
 
-    def _fire(self, label: str) -> dict[str, float]:
-        """Schedules that fire ahead of one time; their jobs go again before anybody could lease them."""
+    def _fire(self, label: str, idle: "_Rates") -> dict[str, float]:
+        """Schedules that fire ahead of one time; their jobs go again before anybody could lease them. What the
+        processes use when idle is no part of the cost."""
         due = datetime.fromtimestamp(math.ceil(time.time() + limits.MATERIALISE_AHEAD_S + FIRE_LEAD_S), UTC)
         making.create(self._client, making.at_once(due, f"fires-{label}"), 0, FIRES)
         armed = due - timedelta(seconds=limits.MATERIALISE_AHEAD_S)
@@ -176,14 +178,30 @@ class _Bench:
         if not fired == schedules == FIRES:
             raise BenchError(f"expected {FIRES} fires, each of another schedule; found {fired} of {schedules}")
         self._stand.ask("DELETE FROM jobs", self._url)
+        span_s = after.at - before.at
+        coordinator_s = after.coordinator_s - before.coordinator_s - idle.coordinator * span_s
+        store_s = after.store_s - before.store_s - idle.store * span_s
         return {
             "fire_s": seconds,
-            "fire_cpu_us": _cpu_us(before, after, FIRES),
-            "fire_coordinator_cpu_us": (after.coordinator_s - before.coordinator_s) / FIRES * 1e6,
+            "fire_cpu_us": (coordinator_s + store_s) / FIRES * 1e6,
+            "fire_coordinator_cpu_us": coordinator_s / FIRES * 1e6,
         }
 
     def reading(self) -> Reading:
         return Reading.take(store=self._stand.store_pid, coordinator=self._coordinator.pid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Shares of a core."""
+
+    coordinator: float
+    store: float
+
+    @classmethod
+    def between(cls, before: Reading, after: Reading) -> Self:
+        span_s = after.at - before.at
+        return cls((after.coordinator_s - before.coordinator_s) / span_s, (after.store_s - before.store_s) / span_s)
 
 
 def _cpu_us(before: Reading, after: Reading, count: int) -> float:

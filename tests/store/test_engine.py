@@ -127,6 +127,19 @@ async def test_a_refused_statement_is_itself_and_the_connection_lives_on(world: 
         await lane.close()
 
 
+async def test_connections_that_were_ended_while_idle_leave_no_doubt(world: World) -> None:
+    """A server that restarts ends all of them: the first write on each would not know what became of it."""
+    lane = Lane("test", parse_url(world.url), 3, lambda kind: None)
+    try:
+        pids = await asyncio.gather(*(lane.run("SELECT pg_backend_pid(), pg_sleep(0.05)", {}) for _ in range(3)))
+        for ((pid, _),) in pids:
+            await world.db.writes.run("SELECT pg_terminate_backend(%(pid)s, 5000)", {"pid": pid})
+        fresh = await asyncio.gather(*(lane.run("SELECT pg_backend_pid(), pg_sleep(0.05)", {}) for _ in range(3)))
+        assert not {rows[0][0] for rows in fresh} & {rows[0][0] for rows in pids}
+    finally:
+        await lane.close()
+
+
 async def test_a_database_that_is_not_there_cannot_have_done_anything() -> None:
     database = Database("postgresql://u:p@127.0.0.1:1/d")
     for lane in (database.writes, database.terms):

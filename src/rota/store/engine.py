@@ -12,6 +12,7 @@ A write has three outcomes: done, refused, unknown. Losing the connection in the
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -171,7 +172,7 @@ class Lane:
             conn = self._idle.pop()
             try:
                 for attempt in range(RETRIES):
-                    if conn is None or conn.closed:
+                    if conn is None or conn.closed or _said_goodbye(conn):
                         conn = await self._connect()
                     try:
                         return await _within(self._deadline_s, work(conn), conn)
@@ -312,6 +313,17 @@ async def _within(deadline_s: float, work: Coroutine[None, None, T], conn: psyco
     if late or task.cancelled():
         raise TimeoutError(f"no answer within {deadline_s:g} s")
     return task.result()
+
+
+def _said_goodbye(conn: psycopg.AsyncConnection[Row]) -> bool:
+    """Whether an idle connection has something to read: the server ended it, while nothing was on its way. Found before
+    a statement is sent, that costs a new connection; found after, it would leave the outcome of a write in doubt."""
+    watch = select.poll()
+    watch.register(conn.pgconn.socket, select.POLLIN)
+    if not watch.poll(0):
+        return False
+    conn.pgconn.finish()
+    return True
 
 
 def _hang_up(conn: psycopg.AsyncConnection[Row]) -> None:
