@@ -5,14 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from rota_sdk import Client
 
 from bench import firefloor, making
 from bench.cpu import Reading, resident_mb
-from bench.stand import BenchError, Deadline, Stand
+from bench.stand import BenchError, Stand
+from bench.workload import Deadline, Figures, Options
 from rota.domain import limits
 
 LEAD_S = 90.0
@@ -44,21 +43,21 @@ FROM finished_jobs
 """
 
 
-def run(stand: Stand, *, n: int, slots: int, cap_s: float, profiles: dict[str, Path]) -> dict[str, Any]:
+def run(stand: Stand, options: Options) -> Figures:
     """The durable fires, the lag until their jobs can be leased, how they are then leased; and the floor of the fires.
 
     Lag is counted by the coordinator, dispatch by the store.
     """
-    deadline = Deadline(cap_s)
+    n, deadline = options.n, options.deadline
     needed_s = n / CREATED_A_SECOND + LEAD_S
-    if needed_s > cap_s:
-        raise BenchError(f"{n} schedules are due {needed_s:.0f} s after the start, over the cap of {cap_s:g} s")
+    if needed_s > options.cap_s:
+        raise BenchError(f"{n} schedules are due {needed_s:.0f} s after the start, over the cap of {options.cap_s:g} s")
     url = stand.create_database("burst")
     key = stand.key(url)
-    coordinator, address = stand.coordinator(url, profile=profiles.get("coordinator"))
+    coordinator, address = stand.coordinator(url, profile=options.profiles.get("coordinator"))
 
     def reading() -> Reading:
-        return Reading.take(store=stand.store_pid, coordinator=coordinator.pid)
+        return Reading.take(store=stand.store_pid, coordinators=[coordinator.pid])
 
     due = datetime.fromtimestamp(math.ceil(time.time() + needed_s), UTC)
     began = time.monotonic()
@@ -71,7 +70,7 @@ def run(stand: Stand, *, n: int, slots: int, cap_s: float, profiles: dict[str, P
             f"expected to create {n} schedules at {CREATED_A_SECOND} a second or faster, found {n / create_s:.0f}; "
             "lower --n, or repeat it on a machine with less to do"
         )
-    worker = stand.worker(address, key, slots=slots, expect=n, profile=profiles.get("worker"))
+    worker = stand.worker(address, key, slots=options.slots, profile=options.profiles.get("worker"))
     worker.told("ready_cpu_s", deadline.left_s())
     stand.ask("CHECKPOINT")
     _tell(f"the first fires are due in {_left_s(armed):.0f} s, their jobs {limits.MATERIALISE_AHEAD_S:g} s later")
@@ -122,7 +121,7 @@ def run(stand: Stand, *, n: int, slots: int, cap_s: float, profiles: dict[str, P
         "fired": fires,
         "finished": finished,
         "attempts_max": attempts_max,
-        "slots": slots,
+        "slots": options.slots,
         "create_per_s": n / create_s,
         "coordinator_mb": rss_mb,
         "fire_foreign_cpu_pct": fired.foreign_pct(before),
@@ -140,8 +139,7 @@ def _count(stand: Stand, url: str, table: str) -> int:
 
 def _until(count: Callable[[], int], n: int, what: str, deadline: Deadline) -> None:
     while (found := count()) < n:
-        if deadline.left_s() < 0:
-            raise BenchError(f"expected {n} {what} within the cap, found {found}; raise --cap or lower --n")
+        deadline.check(f"{n} {what}", found)
         time.sleep(LOOK_EVERY_S)
 
 

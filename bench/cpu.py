@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -34,7 +35,7 @@ def resident_mb(pid: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The whole machine and the processes of this run at one moment."""
+    """The whole machine and the processes of this run at one moment; those of one kind are summed up."""
 
     at: float
     machine_s: float
@@ -44,7 +45,7 @@ class Reading:
     worker_s: float
 
     @classmethod
-    def take(cls, *, store: int, coordinator: int | None = None, worker: int | None = None) -> Self:
+    def take(cls, *, store: int, coordinators: Sequence[int] = (), workers: Sequence[int] = ()) -> Self:
         """Reads the processes with these ids, and this one."""
         busy = psutil.cpu_times()
         idle = busy.idle + getattr(busy, "iowait", 0.0) + getattr(busy, "steal", 0.0)
@@ -54,10 +55,27 @@ class Reading:
             time.monotonic(),
             sum(busy) - idle - guests,
             used_s(os.getpid()),
-            0.0 if coordinator is None else used_s(coordinator),
+            sum(map(used_s, coordinators)),
             tree_used_s(store),
-            0.0 if worker is None else used_s(worker),
+            sum(map(used_s, workers)),
         )
+
+    def cpu_us(self, earlier: "Reading", count: int, prefix: str = "") -> dict[str, float]:
+        """What each kind used since an earlier reading for one of `count` things, in µs."""
+        return {
+            f"{prefix}coordinator_cpu_us": (self.coordinator_s - earlier.coordinator_s) / count * 1e6,
+            f"{prefix}worker_cpu_us": (self.worker_s - earlier.worker_s) / count * 1e6,
+            f"{prefix}store_cpu_us": (self.store_s - earlier.store_s) / count * 1e6,
+        }
+
+    def cpu_pct(self, earlier: "Reading") -> dict[str, float]:
+        """What each kind used since an earlier reading, in % of one core."""
+        span_s = max(self.at - earlier.at, 0.001)
+        return {
+            "coordinator_cpu_pct": (self.coordinator_s - earlier.coordinator_s) / span_s * 100,
+            "worker_cpu_pct": (self.worker_s - earlier.worker_s) / span_s * 100,
+            "store_cpu_pct": (self.store_s - earlier.store_s) / span_s * 100,
+        }
 
     def foreign_pct(self, earlier: "Reading") -> float:
         """What others used since an earlier reading, in % of one core; the kernel's own threads are among them."""

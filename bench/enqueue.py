@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import time
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
@@ -13,8 +12,9 @@ from rota_sdk import AsyncClient, NewJob
 from bench import floor
 from bench.cpu import Reading
 from bench.figures import percentiles_ms
-from bench.stand import BenchError, Deadline, Stand
+from bench.stand import BenchError, Stand
 from bench.work import JOB
+from bench.workload import Deadline, Figures, Options
 
 T = TypeVar("T")
 
@@ -25,15 +25,15 @@ SINGLES_PER_JOB = 4
 """One call by itself costs as much as dozens of jobs in a batch, so a quarter of `n` is created that way."""
 
 
-def run(stand: Stand, *, n: int, cap_s: float, profiles: dict[str, Path]) -> dict[str, Any]:
+def run(stand: Stand, options: Options) -> Figures:
     """The figures of both ways, and the floor of the batches."""
-    deadline = Deadline(cap_s)
+    n, deadline = options.n, options.deadline
     url = stand.create_database("enqueue")
     key = stand.key(url)
-    coordinator, address = stand.coordinator(url, profile=profiles.get("coordinator"))
+    coordinator, address = stand.coordinator(url, profile=options.profiles.get("coordinator"))
 
     def reading() -> Reading:
-        return Reading.take(store=stand.store_pid, coordinator=coordinator.pid)
+        return Reading.take(store=stand.store_pid, coordinators=[coordinator.pid])
 
     coordinator.begin_profile()
     singles = max(n // SINGLES_PER_JOB, 1)
@@ -55,6 +55,8 @@ def run(stand: Stand, *, n: int, cap_s: float, profiles: dict[str, Path]) -> dic
         "coordinator_cpu_us": (between.coordinator_s - before.coordinator_s) / n * 1e6,
         "client_cpu_us": (between.own_s - before.own_s) / n * 1e6,
         "store_cpu_us": (between.store_s - before.store_s) / n * 1e6,
+        "floor_store_cpu_us": below.store_cpu_us,
+        "floor_client_cpu_us": below.client_cpu_us,
         "seconds": batches_s,
         "stored": stored,
         "batch": BATCH,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import uvloop
 
+from bench import creating
 from bench.cpu import Reading
 from bench.stand import BenchError
 from bench.work import JOB
@@ -50,9 +51,9 @@ class Floor:
     foreign_cpu_pct: float
 
 
-def drain(url: str, store_pid: int, n: int, cap_s: float) -> Floor:
+def drain(url: str, store_pid: int, n: int, cap_s: float, *, aged: bool = False) -> Floor:
     """Claims and completes `n` jobs in batches of 100 over two connections. TimeoutError after `cap_s`."""
-    return uvloop.run(_drain(url, store_pid, n, cap_s))
+    return uvloop.run(_drain(url, store_pid, n, cap_s, aged))
 
 
 def create(url: str, store_pid: int, n: int, batch: int, cap_s: float) -> Floor:
@@ -60,11 +61,15 @@ def create(url: str, store_pid: int, n: int, batch: int, cap_s: float) -> Floor:
     return uvloop.run(_create(url, store_pid, n, batch, cap_s))
 
 
-async def _drain(url: str, store_pid: int, n: int, cap_s: float) -> Floor:
+async def _drain(url: str, store_pid: int, n: int, cap_s: float, aged: bool) -> Floor:
     async with _database(url) as database, asyncio.timeout(cap_s):
         jobs = PgJobs(database)
-        for specs in _batches(n, CREATE_BATCH):
+        due = creating.due_after_creation(n, 0.0)
+        for specs in _batches(n, CREATE_BATCH, creating.shuffled(n, due) if aged else None):
             await jobs.create([CreateCall(specs, TENANT, 2, uuid.uuid4().hex, b"")])
+        if aged:
+            creating.check_in_time(due, 0.0, n)
+            await asyncio.sleep(due + creating.SHUFFLE_SPAN_S - time.time())
         owner = await _own_everything(database)
         await database.reads.run("CHECKPOINT", {})
         pipelines = _Pipelines(database, *owner)
@@ -108,7 +113,7 @@ async def _own_everything(database: Database) -> tuple[CoordinatorId, dict[Shard
     return owner, {term.shard: term.epoch for term in await shards.acquire(owner, limits.SHARD_COUNT)}
 
 
-def _batches(n: int, size: int) -> Iterator[Sequence[JobSpec]]:
+def _batches(n: int, size: int, dues: Sequence[float] | None = None) -> Iterator[Sequence[JobSpec]]:
     clock = SystemClock()
     for first in range(0, n, size):
         jobs = [JobId(clock.new_id()) for _ in range(min(size, n - first))]
@@ -121,8 +126,9 @@ def _batches(n: int, size: int) -> Iterator[Sequence[JobSpec]]:
                 queue=QUEUE_DEFAULT,
                 priority=limits.PRIORITY_DEFAULT,
                 payload=Payload(b"{}", "application/json"),
+                run_time=None if dues is None else creating.instant(dues[first + index]),
             )
-            for job in jobs
+            for index, job in enumerate(jobs)
         ]
 
 

@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from rota_sdk import Client
 from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
 from bench import making
 from bench.cpu import Reading, resident_mb
-from bench.stand import BenchError, Child, Deadline, Stand
+from bench.figures import ratio
+from bench.stand import BenchError, Child, Stand
+from bench.workload import Deadline, Figures, Options
 from rota.domain import limits
 
 CALLS = 200
@@ -50,15 +51,15 @@ RATIOS = (
 )
 
 
-def run(stand: Stand, *, n: int, base: int, cap_s: float, profiles: dict[str, Path]) -> dict[str, Any]:
+def run(stand: Stand, options: Options) -> Figures:
     """The same measurements with `base` and with `n` schedules resident, and the ratios of the second to the first."""
+    n, base, deadline = options.n, options.base, options.deadline
     probe = making.BATCH * CREATE_BATCHES
     if n <= base + probe:
         raise BenchError(f"--n: expected more than --base and the {probe:,} that measuring adds to it, found {n}")
-    deadline = Deadline(cap_s)
     url = stand.create_database("schedules")
     key = stand.key(url)
-    coordinator, address = stand.coordinator(url, profile=profiles.get("coordinator"))
+    coordinator, address = stand.coordinator(url, profile=options.profiles.get("coordinator"))
     make = making.quiet(datetime.now(UTC))
     progress = making.Progress(n)
     with Client(address, api_key=key) as client:
@@ -73,7 +74,7 @@ def run(stand: Stand, *, n: int, base: int, cap_s: float, profiles: dict[str, Pa
     coordinator.stop()
     return {
         "base": base,
-        **{f"{name}_ratio": _ratio(large[name], small[name]) for name in RATIOS},
+        **{f"{name}_ratio": ratio(large[name], small[name]) for name in RATIOS},
         **{f"base_{name}": value for name, value in small.items()},
         **{f"n_{name}": value for name, value in large.items()},
         "create_per_s": grown / grow_s,
@@ -188,7 +189,7 @@ class _Bench:
         }
 
     def reading(self) -> Reading:
-        return Reading.take(store=self._stand.store_pid, coordinator=self._coordinator.pid)
+        return Reading.take(store=self._stand.store_pid, coordinators=[self._coordinator.pid])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,3 @@ class _Rates:
 
 def _cpu_us(before: Reading, after: Reading, count: int) -> float:
     return (after.coordinator_s - before.coordinator_s + after.store_s - before.store_s) / count * 1e6
-
-
-def _ratio(large: float, small: float) -> float:
-    return large / small if small else math.nan

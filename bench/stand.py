@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -67,8 +66,9 @@ class Child:
         words = self._log.read_text(errors="replace").strip()[-2000:]
         raise BenchError(f"the {self._name} did not say {key!r} within {within_s:.0f} s; its last words:\n{words}")
 
-    def has_told(self, key: str) -> bool:
-        return key in self._said
+    def latest(self, key: str) -> int:
+        """The number that it said last about `key`; 0 before the first."""
+        return int(self._said.get(key, 0))
 
     def begin_profile(self) -> None:
         """For a coordinator: what was before does not count."""
@@ -106,6 +106,7 @@ class Stand:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._started = 0
 
     def __enter__(self) -> Self:
         try:
@@ -136,7 +137,7 @@ class Stand:
         return str(self.ask("SHOW server_version")[0][0])
 
     def ask(self, text: str, url: str | None = None) -> list[tuple[Any, ...]]:
-        """One statement on a connection of its own."""
+        """One statement on a connection of its own, to the given database or to one that no coordinator uses."""
         with psycopg.connect(url or self._url, autocommit=True) as conn:
             cursor = conn.execute(text.encode())
             return cursor.fetchall() if cursor.description else []
@@ -154,9 +155,9 @@ class Stand:
         with psycopg.connect(self._url, autocommit=True) as conn:
             conn.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
-    def key(self, url: str) -> str:
+    def key(self, url: str, tenant: str = "bench") -> str:
         """A new API key for everything."""
-        return bootstrap.create_key(url, tenant="bench", label="bench", roles=frozenset(Role), ttl_s=None)[0]
+        return bootstrap.create_key(url, tenant=tenant, label="bench", roles=frozenset(Role), ttl_s=None)[0]
 
     def coordinator(self, url: str, *, profile: Path | None = None) -> tuple[Child, str]:
         """A coordinator that answers, and its address."""
@@ -170,31 +171,31 @@ class Stand:
         key: str,
         *,
         slots: int,
-        expect: int,
         events: Path | None = None,
         profile: Path | None = None,
     ) -> Child:
-        """A worker with a handler that does nothing, for `expect` jobs."""
-        arguments = ["--slots", str(slots), "--expect", str(expect), *_profile(profile)]
+        """A worker with a handler that does nothing; with `events`, it writes down every start."""
+        arguments = ["--slots", str(slots), *_profile(profile)]
         if events is not None:
             arguments += ["--events", str(events)]
-        return self._start("worker", "bench.work", arguments, {"ROTA_ADDRESS": address, "ROTA_API_KEY": key})
+        return self._start("worker", "bench.work", arguments, _client(address, key))
+
+    def holder(self, address: str, key: str, *, sessions: int, events: Path) -> Child:
+        """A process that is many workers, each with one poll that waits."""
+        arguments = ["--sessions", str(sessions), "--events", str(events)]
+        return self._start("holder", "bench.hold", arguments, _client(address, key))
 
     def _start(self, name: str, module: str, arguments: Sequence[str], settings: Mapping[str, str]) -> Child:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ROTA_", "OTEL_"))}
-        child = Child(name, module, arguments, {**inherited, **settings}, self.folder / f"{name}.log")
+        self._started += 1
+        log = self.folder / f"{name}-{self._started}.log"
+        child = Child(name, module, arguments, {**inherited, **settings}, log)
         self._stack.callback(child.stop)
         return child
 
 
-class Deadline:
-    """The end of what a run may take."""
-
-    def __init__(self, cap_s: float) -> None:
-        self._until = time.monotonic() + cap_s
-
-    def left_s(self) -> float:
-        return self._until - time.monotonic()
+def _client(address: str, key: str) -> dict[str, str]:
+    return {"ROTA_ADDRESS": address, "ROTA_API_KEY": key}
 
 
 def _profile(path: Path | None) -> list[str]:

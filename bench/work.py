@@ -13,9 +13,12 @@ from bench.profiler import Profiler
 
 JOB = "noop"
 
+SAY_EVERY = 100
+"""Starts between two words about them."""
 
-def build(slots: int, expect: int, events: TextIO | None) -> Worker:
-    """Says when the first and when the last of `expect` jobs is started; with `events`, writes down every start."""
+
+def build(slots: int, events: TextIO | None) -> Worker:
+    """Says how many handlers have been started; with `events`, writes down the payload and the moment of each start."""
     worker = Worker(slots=slots)
     started = 0
 
@@ -24,10 +27,8 @@ def build(slots: int, expect: int, events: TextIO | None) -> Worker:
         started += 1
         if events is not None:
             events.write(f"{lease.text()} {time.time():.6f}\n")
-        if started == 1:
-            say(first_start=time.time())
-        if started == expect:
-            say(all_started=time.time())
+        if started % SAY_EVERY == 0:
+            say(started=started)
 
     worker.add(JOB, noop)
     return worker
@@ -40,13 +41,12 @@ def say(**what: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--slots", type=int, required=True)
-    parser.add_argument("--expect", type=int, required=True)
     parser.add_argument("--events", type=Path)
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     events = arguments.events.open("w") if arguments.events else None
-    worker = build(arguments.slots, arguments.expect, events)
+    worker = build(arguments.slots, events)
     say(ready_cpu_s=time.process_time())
     profiler = Profiler(arguments.profile)
     profiler.start()

@@ -147,9 +147,9 @@ class CoordinatorProcess:
         with Client(self.address, api_key=key or self.key) as client:
             yield client
 
-    def worker(self, script: Path, *arguments: str) -> Process:
-        """A worker process of its own: `script` runs with the address and a key in its environment."""
-        env = clean_environment() | {"ROTA_ADDRESS": self.address, "ROTA_API_KEY": self.key}
+    def worker(self, script: Path, *arguments: str, address: str = "") -> Process:
+        """A worker process of its own: `script` runs with an address, ours by default, and a key in its environment."""
+        env = clean_environment() | {"ROTA_ADDRESS": address or self.address, "ROTA_API_KEY": self.key}
         log = self._folder / f"worker-{time.monotonic_ns()}.log"
         return Process([sys.executable, str(script), *arguments], env, log)
 

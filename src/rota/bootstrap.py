@@ -12,7 +12,9 @@ from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 
 from rota import telemetry as telemetry_module
-from rota.api.server import Server, TlsFiles
+from rota.api.peeraddress import reached_at
+from rota.api.peerwire import PeerDial, PeerTls
+from rota.api.server import PeerListener, Server, TlsFiles, check_authorities
 from rota.clock import SystemClock
 from rota.config import Settings
 from rota.coordinator.node import Node
@@ -31,6 +33,7 @@ from rota.store.identity import PgIdentity
 from rota.store.jobs import PgJobs
 from rota.store.leases import PgLeases
 from rota.store.outcomes import PgOutcomes
+from rota.store.queues import PgQueues
 from rota.store.readers import PgJobReader
 from rota.store.schedules import PgSchedules
 from rota.store.schema import SchemaStatus
@@ -49,6 +52,9 @@ HISTORY_CHECKED_S = 6 * 86_400.0
 """Whose whole history is kept, by the shortest setting."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+CONNECTIONS_MAX = 20
+"""To the database, of one coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,14 @@ class Finding:
 
 
 @contextmanager
-def local_database(settings: Settings) -> Iterator[str]:
-    """The configured database, or the embedded PostgreSQL in the home folder, running for the length of the block."""
+def local_database(settings: Settings, processes: int = 1) -> Iterator[str]:
+    """The configured database, or the embedded PostgreSQL in the home folder with room for so many coordinators,
+    running for the length of the block."""
     if settings.database_url is not None:
         yield settings.database_url
         return
-    server = EmbeddedPostgres(settings.home / "dev" / "postgres" / "data")
+    room = {"max_connections": str(100 + CONNECTIONS_MAX * (processes - 1))}
+    server = EmbeddedPostgres(settings.home / "dev" / "postgres" / "data", settings=room)
     try:
         url = server.start()
     except EmbeddedError as error:
@@ -109,17 +117,66 @@ def revoke_key(url: str, key_id: str) -> bool:
 
 
 @asynccontextmanager
-async def coordinator(settings: Settings, url: str, telemetry: Telemetry) -> AsyncIterator[tuple[Server, Node, Ready]]:
-    """A running coordinator; drained and stopped at the end of the block."""
-    tls = _tls(settings)
+async def coordinator(
+    settings: Settings, url: str, telemetry: Telemetry, *, process: int | None = None
+) -> AsyncIterator[tuple[Server, Node, Ready]]:
+    """A running coordinator; drained and stopped at the end of the block. `process`: its number among those that share
+    the port."""
+    tls, peer_tls = _tls(settings), _peer_tls(settings)
     clock = SystemClock()
     database = Database(url, on_error=lambda kind: telemetry.metrics.add("rota.store.errors", 1, kind))
-    host, _, _ = settings.listen.rpartition(":")
-    address = settings.advertise or f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}"
-    node = Node(
-        id=CoordinatorId(clock.new_id()),
-        # Port 0 gives a fresh port each time, and so an address of its own.
-        address=address if not address.endswith(":0") else f"{address}/{clock.new_id()}",
+    listener = PeerListener()
+    try:
+        peer_host, peer_port = _peer_listen(settings)
+        peer_port = listener.bind(f"{peer_host}:{peer_port}", tls)
+        identity = PgIdentity(database)
+        secret = await identity.peer_secret()
+        id = CoordinatorId(clock.new_id())
+        node = _node(
+            settings,
+            database,
+            clock,
+            telemetry,
+            id=id,
+            address=_place(settings, clock, process),
+            peer_address=settings.peer_advertise
+            or reached_at(peer_host, peer_port, await database.writes.local_host()),
+            dial=PeerDial(id, secret, peer_tls, clock),
+        )
+        server = Server(node, Keys(identity, clock), telemetry, shared_port=process is not None)
+        host, _, _ = settings.listen.rpartition(":")
+        port = server.bind(settings.listen, tls)
+        await listener.start(id, node.peers, secret)
+        try:
+            await node.start()
+            await server.start()
+            try:
+                yield server, node, Ready(f"{host}:{port}")
+            finally:
+                await server.stop(settings.drain_timeout_s)
+        finally:
+            await listener.stop()
+            await node.stop()
+    finally:
+        await database.close()
+
+
+def _node(
+    settings: Settings,
+    database: Database,
+    clock: SystemClock,
+    telemetry: Telemetry,
+    *,
+    id: CoordinatorId,
+    address: str,
+    peer_address: str,
+    dial: PeerDial,
+) -> Node:
+    return Node(
+        id=id,
+        address=address,
+        peer_address=peer_address,
+        dial=dial,
         version=version("rota"),
         jobs=PgJobs(database),
         reader=PgJobReader(database),
@@ -130,6 +187,7 @@ async def coordinator(settings: Settings, url: str, telemetry: Telemetry) -> Asy
         history=PgHistory(database),
         schedules=PgSchedules(database),
         fires=PgFires(database),
+        queues=PgQueues(database),
         clock=clock,
         telemetry=telemetry,
         session_ttl_s=settings.session_ttl_s,
@@ -137,31 +195,26 @@ async def coordinator(settings: Settings, url: str, telemetry: Telemetry) -> Asy
         term_s=settings.shard_term_s,
         history_s=settings.history_s,
     )
-    keys = Keys(PgIdentity(database), clock)
-    server = Server(node, keys, telemetry)
-    try:
-        port = server.bind(settings.listen, tls)
-        await node.start()
-        await server.start()
-        try:
-            yield server, node, Ready(f"{host}:{port}")
-        finally:
-            await server.stop(settings.drain_timeout_s)
-            await node.stop()
-    finally:
-        await database.close()
 
 
-def serve(settings: Settings, url: str, *, on_ready: Callable[[Ready], None] = lambda ready: None) -> int:
-    """Runs a coordinator until SIGTERM or SIGINT, drains it, and answers with the exit code.
+def serve(
+    settings: Settings,
+    url: str,
+    *,
+    on_ready: Callable[[Ready], None] = lambda ready: None,
+    process: int | None = None,
+) -> int:
+    """Runs a coordinator until SIGTERM or SIGINT, drains it, and answers with the exit code. `process` as for
+    `coordinator`.
 
     Refuses to start with a clear RotaError: database down, too old or not migrated, port taken, plaintext off loopback.
     """
     _tls(settings)
+    _peer_tls(settings)
     schema.check(url)
     telemetry = telemetry_module.setup(
         endpoint=settings.otlp_endpoint,
-        instance_id=f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}",
+        instance_id=f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}{_suffix(process)}",
         version=version("rota"),
         trace_ratio=settings.trace_ratio,
         log_level=settings.log_level,
@@ -172,7 +225,7 @@ def serve(settings: Settings, url: str, *, on_ready: Callable[[Ready], None] = l
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with coordinator(settings, url, telemetry) as (_, node, ready):
+        async with coordinator(settings, url, telemetry, process=process) as (_, node, ready):
             _calm_collector()
             log.info("coordinator %s listens on %s", node.id, ready.address)
             on_ready(ready)
@@ -292,14 +345,46 @@ def _tls(settings: Settings) -> TlsFiles | None:
         return TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     if settings.tls_cert or settings.tls_key or settings.tls_client_ca:
         raise InvalidArgument.field("tls_cert", "tls_cert and tls_key belong together, and tls_client_ca needs both")
-    host = settings.listen.rpartition(":")[0].strip("[]")
-    if host not in LOOPBACK and not settings.allow_plaintext:
-        raise InvalidArgument.field(
-            "listen",
-            f"{settings.listen} is reachable from elsewhere and there is no TLS, so keys would travel readable; "
-            "set tls_cert and tls_key, or allow_plaintext where a mesh encrypts",
-        )
+    for key, address in (("listen", settings.listen), ("peer_listen", settings.peer_listen)):
+        host = "" if address is None else address.rpartition(":")[0].strip("[]")
+        if host and host not in LOOPBACK and not settings.allow_plaintext:
+            raise InvalidArgument.field(
+                key,
+                f"{address} is reachable from elsewhere and there is no TLS, so keys would travel readable; "
+                "set tls_cert and tls_key, or allow_plaintext where a mesh encrypts",
+            )
     return None
+
+
+def _peer_tls(settings: Settings) -> PeerTls | None:
+    """How peers are called; the same files as those that are served with."""
+    if settings.tls_cert is None:
+        return None
+    if settings.tls_peer_ca is not None:
+        check_authorities("tls_peer_ca", settings.tls_peer_ca)
+    shown = settings.tls_client_ca is not None
+    return PeerTls(
+        ca=settings.tls_peer_ca or settings.tls_client_ca or settings.tls_cert,
+        name=settings.tls_peer_name,
+        cert=settings.tls_cert if shown else None,
+        key=settings.tls_key if shown else None,
+    )
+
+
+def _peer_listen(settings: Settings) -> tuple[str, int]:
+    host, _, port = (settings.peer_listen or f"{settings.listen.rpartition(':')[0]}:0").rpartition(":")
+    return host, int(port)
+
+
+def _place(settings: Settings, clock: SystemClock, process: int | None) -> str:
+    """What a later process at the same place is known by, so that this one is gone."""
+    address = settings.advertise or f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}"
+    # Port 0 gives a fresh port each time, and so a place of its own.
+    return f"{address}/{clock.new_id()}" if address.endswith(":0") else f"{address}{_suffix(process)}"
+
+
+def _suffix(process: int | None) -> str:
+    return "" if process is None else f"/{process}"
 
 
 def _with_keys(url: str, work: Callable[[Keys], Coroutine[Any, Any, T]]) -> T:

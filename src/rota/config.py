@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
-from rota.domain.errors import InvalidArgument
+from rota.domain.errors import FailedPrecondition, InvalidArgument
 
 DEFAULT_HOME: Final = "~/.rota"
 DEFAULT_LISTEN: Final = "127.0.0.1:7070"
@@ -228,6 +228,25 @@ class Settings:
         default=None,
         metadata=_option(_path, "authorities of client certificates, PEM; turns mutual TLS on"),
     )
+    peer_listen: str | None = field(
+        default=None,
+        metadata=_option(
+            _address(0), "address at which other coordinators call it; unset: the host of `listen`, a free port"
+        ),
+    )
+    peer_advertise: str | None = field(
+        default=None,
+        metadata=_option(_address(1), "the same as they see it; unset: found out, with the port of `peer_listen`"),
+    )
+    tls_peer_ca: Path | None = field(
+        default=None,
+        metadata=_option(
+            _path, "authorities of other coordinators' certificates, PEM; unset: `tls_client_ca`, else `tls_cert`"
+        ),
+    )
+    tls_peer_name: str | None = field(
+        default=None, metadata=_option(_text, "name in other coordinators' certificates; unset: the host called")
+    )
     allow_plaintext: bool = field(
         default=False,
         metadata=_option(_flag, "serve without TLS off loopback too, behind a proxy that adds it"),
@@ -294,6 +313,11 @@ class Settings:
             raise InvalidArgument.field(
                 "tls_client_ca", "expected together with tls_cert and tls_key, found alone; set all three"
             )
+        for key in ("tls_peer_ca", "tls_peer_name"):
+            if getattr(self, key) is not None and self.tls_cert is None:
+                raise InvalidArgument.field(
+                    key, "expected together with tls_cert and tls_key, found alone; set all three"
+                )
 
     def redacted(self) -> dict[str, str]:
         """Every setting by key, as text, with passwords hidden. What is unset is left out."""
@@ -358,6 +382,14 @@ class _Given:
         except ValueError as error:
             raise InvalidArgument.field(self.name, str(error)) from None
         return (self.base / read).absolute() if isinstance(read, Path) else read
+
+
+def cannot_listen(setting: str, address: str) -> FailedPrecondition:
+    """The refusal of an address to serve at, which this setting names."""
+    return FailedPrecondition(
+        f"cannot listen on {address}: the port is taken or the address is not this machine's; "
+        f"stop the other process, or choose another with {OPTIONS[setting].flag}"
+    )
 
 
 def _known(key: str, name: str) -> Option:

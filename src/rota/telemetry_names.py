@@ -101,6 +101,7 @@ _FATES: Final = (
     "suppressed_paused",
     "excluded",
 )
+_BANDS: Final = ("low", "default", "high")
 _REPAIRS: Final = ("overdue", "unarmed", "tzdata")
 
 METRICS: Final = (
@@ -112,6 +113,7 @@ METRICS: Final = (
     Spec("rota.jobs.finished", Kind.COUNTER, "{job}", "Jobs that became terminal.", "state", _END_STATES),
     Spec("rota.attempts.ended", Kind.COUNTER, "{attempt}", "Attempts that ended.", "outcome", _OUTCOMES),
     Spec("rota.leases.granted", Kind.COUNTER, "{lease}", "Leases committed for a worker."),
+    Spec("rota.leases.forwarded", Kind.COUNTER, "{lease}", "Leases of peers' shards handed to workers here."),
     Spec(
         "rota.leases.released_undelivered",
         Kind.COUNTER,
@@ -123,10 +125,25 @@ METRICS: Final = (
     Spec("rota.sessions.opened", Kind.COUNTER, "{session}", "Worker sessions opened."),
     Spec("rota.sessions.expired", Kind.COUNTER, "{session}", "Worker sessions that died without closing."),
     Spec("rota.store.errors", Kind.COUNTER, "{error}", "Statements that failed.", "kind", _STORE_ERRORS),
+    Spec(
+        "rota.admission.refused",
+        Kind.COUNTER,
+        "{call}",
+        "Creations refused because writing lags, by priority: low, default or high.",
+        "priority",
+        _BANDS,
+    ),
+    Spec(
+        "rota.admission.level",
+        Kind.GAUGE,
+        "1",
+        "How writing goes. 0: well. 1: workers are asked to poll less. 2: creations are refused, low priorities first.",
+    ),
     Spec("rota.shards.owned", Kind.GAUGE, "{shard}", "Shards this coordinator acts for."),
     Spec("rota.ready.jobs", Kind.GAUGE, "{job}", "Due jobs held in memory, waiting for a worker."),
     Spec("rota.inflight.leases", Kind.GAUGE, "{lease}", "Leases granted here whose attempts have not ended."),
     Spec("rota.polls.parked", Kind.GAUGE, "{call}", "Lease calls that wait for a job."),
+    Spec("rota.peers", Kind.GAUGE, "{coordinator}", "Other coordinators that live."),
     Spec("rota.clock.skew_seconds", Kind.GAUGE, "s", "How far this clock is ahead of the database's."),
     Spec("rota.lag.fire", Kind.HISTOGRAM, "s", "From an occurrence's due time until its job was made.", bounds=SECONDS),
     Spec("rota.lag.eligible", Kind.HISTOGRAM, "s", "From due until it could be leased.", bounds=SECONDS),

@@ -12,6 +12,8 @@ from typing import Any
 from rota.clock import DatabaseClock
 from rota.coordinator.inflight import Flight
 from rota.coordinator.memory import Memory
+from rota.coordinator.news import Dial
+from rota.coordinator.peers import Peers
 from rota.domain import ids
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
@@ -95,12 +97,14 @@ class World:
 
     shards: int = 4
     clock: FakeClock = field(default_factory=FakeClock)
+    dial: Dial | None = None
 
     def __post_init__(self) -> None:
         self.database_clock = DatabaseClock(self.clock)
         self.database_clock.observe(self.clock.utc())
         self.metrics = Metrics()
-        self.memory = Memory(self.database_clock, self.metrics)
+        self.peers = Peers(ME, self.clock, self.dial)
+        self.memory = Memory(self.database_clock, self.metrics, self.peers)
         self.own(range(self.shards))
 
     def own(self, shards: Sequence[int], epoch: int = 1) -> None:
@@ -230,7 +234,7 @@ class FakeRows:
                 if r.entry.shard == shard
                 and position < r.entry.position
                 and r.entry.due_us <= until_us
-                and lane in (None, r.entry.lane)
+                and (lane is None or lane.covers(r.entry))
             ]
             found += sorted(own, key=lambda r: r.entry.position)[:page]
         self.reads.append(len(found))

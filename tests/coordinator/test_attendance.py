@@ -82,6 +82,7 @@ class Scene(World):
             self.completions,  # type: ignore[arg-type]
             self.clock,
             self.database_clock,
+            self.peers,
         )
 
 
@@ -123,11 +124,11 @@ async def test_a_session_that_has_ended_is_not_brought_back(scene: Scene) -> Non
 async def test_batches_of_a_session_grow_from_one_coordinator_to_the_next(scene: Scene) -> None:
     await scene.attendance.open(IDENTITY, session())
     first = await scene.attendance.member(IDENTITY, SESSION)
-    before = [first.deliver(0, "r", [], 0.0).batch for _ in range(3)]
+    before = [first.number_batch() for _ in range(3)]
     scene.clock.now += 1.0
     scene.memory.remove_member(SESSION)
     second = await scene.attendance.member(IDENTITY, SESSION)
-    assert second.deliver(0, "r", [], 0.0).batch > max(before)
+    assert second.number_batch() > max(before)
 
 
 async def test_a_member_is_its_tenants_own(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from rota.coordinator import commits
 from rota.coordinator.commits import Batcher
 from rota.domain.errors import Aborted, Internal, OutcomeUnknown, ResourceExhausted, RotaError
 
-from .fakes import turns
+from .fakes import FakeClock, turns
 
 Item = str
 
@@ -41,7 +41,7 @@ class Writer:
 
 
 def batcher(writer: Writer, *, batch_max: int = 10, concurrency: int = 1) -> Batcher[Item, str]:
-    return Batcher("things", writer, batch_max=batch_max, concurrency=concurrency)
+    return Batcher("things", writer, FakeClock(), batch_max=batch_max, concurrency=concurrency)
 
 
 async def test_an_idle_writer_takes_an_item_at_once() -> None:
@@ -81,22 +81,26 @@ async def test_a_batch_has_a_size() -> None:
 
 async def test_items_have_weights_and_one_is_taken_however_heavy() -> None:
     writer = Writer()
-    weighed: Batcher[Item, str] = Batcher("things", writer, batch_max=5, concurrency=1, weight=len)
+    weighed: Batcher[Item, str] = Batcher("things", writer, FakeClock(), batch_max=5, concurrency=1, weight=len)
     await asyncio.gather(*(weighed.enqueue(item) for item in ("aaa", "bb", "c", "ddddddddd", "e")))
     assert writer.batches == [["aaa", "bb"], ["c"], ["ddddddddd"], ["e"]]
 
 
-async def test_equal_keys_never_share_a_batch_and_keep_their_order() -> None:
+async def test_equal_keys_never_share_a_batch_and_nothing_overtakes_them() -> None:
     writer = Writer()
-    keyed: Batcher[Item, str] = Batcher("things", writer, batch_max=9, concurrency=1, key=lambda item: item[0])
+    keyed: Batcher[Item, str] = Batcher(
+        "things", writer, FakeClock(), batch_max=9, concurrency=1, key=lambda item: item[0]
+    )
     answers = await asyncio.gather(*(keyed.enqueue(item) for item in ("a1", "b1", "a2", "c1", "a3", "b2")))
     assert answers == ["A1", "B1", "A2", "C1", "A3", "B2"]
-    assert writer.batches == [["a1", "b1", "c1"], ["a2", "b2"], ["a3"]]
+    assert writer.batches == [["a1", "b1"], ["a2", "c1"], ["a3", "b2"]]
 
 
 async def test_no_key_is_no_key() -> None:
     writer = Writer()
-    keyed: Batcher[Item, str] = Batcher("things", writer, batch_max=9, concurrency=1, key=lambda item: None)
+    keyed: Batcher[Item, str] = Batcher(
+        "things", writer, FakeClock(), batch_max=9, concurrency=1, key=lambda item: None
+    )
     await asyncio.gather(*(keyed.enqueue("a") for _ in range(3)))
     assert writer.batches == [["a", "a", "a"]]
 
@@ -169,7 +173,9 @@ async def test_a_full_queue_refuses_and_recovers(monkeypatch: pytest.MonkeyPatch
 async def test_items_put_back_for_their_key_still_count_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "WAITING_MAX", 4)
     writer = Writer(held=True)
-    keyed: Batcher[Item, str] = Batcher("things", writer, batch_max=9, concurrency=1, key=lambda item: item[0])
+    keyed: Batcher[Item, str] = Batcher(
+        "things", writer, FakeClock(), batch_max=9, concurrency=1, key=lambda item: item[0]
+    )
     futures = [keyed.enqueue(item) for item in ("a1", "a2", "a3")]
     await turns()
     assert writer.tried == [["a1"]]

@@ -16,7 +16,7 @@ def member(**fields: object) -> Member:
 
 
 def deliver(of: Member, *numbers: int, poller: int = 0, request_id: str = "r", at: float = 0.0) -> Delivery:
-    return of.deliver(poller, request_id, [grant(n) for n in numbers], at)
+    return of.deliver(of.number_batch(), poller, request_id, [grant(n) for n in numbers], at)
 
 
 def test_batches_grow_from_the_first() -> None:

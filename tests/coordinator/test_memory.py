@@ -8,6 +8,7 @@ import pytest
 from rota.clock import DatabaseClock, SystemClock
 from rota.coordinator import memory as module
 from rota.coordinator.memory import Memory
+from rota.coordinator.peers import Peers
 from rota.domain import limits
 from rota.domain.fairness import Entry, Position
 from rota.domain.ids import SessionId, ShardNo
@@ -57,7 +58,7 @@ async def test_timers_ring_by_themselves_in_order() -> None:
     clock = SystemClock()
     database_clock = DatabaseClock(clock)
     database_clock.observe(clock.utc())
-    memory = Memory(database_clock, Metrics())
+    memory = Memory(database_clock, Metrics(), Peers(ME, clock, None))
     memory.terms = {ShardNo(0): ShardTerm(ShardNo(0), 1, ME)}
     released: list[tuple[float, int]] = []
     done = asyncio.Event()

@@ -1,99 +1,26 @@
 """Ownership: terms are renewed, lost and taken anew; no shard is ever held without being served."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from rota.coordinator.ownership import Ownership
-from rota.domain import limits
-from rota.domain.errors import OutcomeUnknown, Unavailable
+from rota.coordinator.ownership import RENEW_SHARE, Ownership
+from rota.domain.errors import Unavailable
 from rota.domain.ids import CoordinatorId, ShardNo
-from rota.domain.model import ShardTerm
 
 from .fakes import ME, World
+from .shardtable import ALL, ShardTable
 
 OTHER = CoordinatorId("c1000000-0000-7000-8000-000000000000")
 TERM_S = 9.0
-ALL = [ShardNo(n) for n in range(limits.SHARD_COUNT)]
-
-
-class FakeShards:
-    """The rows of coordinators and shards. `lose` names calls that are carried out and not answered."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.expires: dict[CoordinatorId, float] = {}
-        self.owners: dict[ShardNo, CoordinatorId | None] = dict.fromkeys(ALL)
-        self.epochs: dict[ShardNo, int] = dict.fromkeys(ALL, 0)
-        self.lose: list[str] = []
-        self.down = False
-        self.latency_s = 0.0
-
-    @property
-    def now(self) -> float:
-        return self._world.clock.now
-
-    def owned(self, by: CoordinatorId = ME) -> list[ShardNo]:
-        return [shard for shard, owner in self.owners.items() if owner == by]
-
-    def _call(self, name: str) -> None:
-        if self.down:
-            raise Unavailable("down")
-        self._world.clock.now += self.latency_s
-
-    def _answer(self, name: str) -> None:
-        if name in self.lose:
-            self.lose.remove(name)
-            raise OutcomeUnknown("the answer was lost")
-
-    def _alive(self, coordinator: CoordinatorId | None) -> bool:
-        return coordinator is not None and self.expires.get(coordinator, 0.0) > self.now
-
-    async def register(self, coordinator: CoordinatorId, address: str, version: str, term_s: float) -> bool:
-        self._call("register")
-        alone = not any(self._alive(other) for other in self.expires if other != coordinator)
-        self.expires[coordinator] = self.now + term_s
-        self._answer("register")
-        return alone
-
-    async def renew(self, coordinator: CoordinatorId, term_s: float) -> tuple[bool, datetime]:
-        self._call("renew")
-        alive = self._alive(coordinator)
-        if alive:
-            self.expires[coordinator] = self.now + term_s
-        self._answer("renew")
-        return alive, self._world.clock.utc()
-
-    async def acquire(self, coordinator: CoordinatorId, limit: int) -> list[ShardTerm]:
-        self._call("acquire")
-        free = [shard for shard, owner in self.owners.items() if not self._alive(owner)][:limit]
-        if not self._alive(coordinator):
-            free = []
-        for shard in free:
-            self.owners[shard] = coordinator
-            self.epochs[shard] += 1
-        self._answer("acquire")
-        return [ShardTerm(shard, self.epochs[shard], coordinator) for shard in free]
-
-    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]:
-        self._call("held")
-        return [ShardTerm(shard, self.epochs[shard], coordinator) for shard in self.owned(coordinator)]
-
-    async def release(self, coordinator: CoordinatorId) -> None:
-        self._call("release")
-        for shard in self.owned(coordinator):
-            self.owners[shard] = None
-            self.epochs[shard] += 1
-        self.expires.pop(coordinator, None)
-        self._answer("release")
 
 
 class Scene(World):
     def __init__(self) -> None:
         super().__init__()
         self.memory.terms = {}
-        self.table = FakeShards(self)
+        self.table = ShardTable(self.clock)
         self.begun: list[ShardNo] = []
         self.begin_fails = 0
         self.pumped = 0
@@ -103,7 +30,9 @@ class Scene(World):
             ME,
             self.clock,
             self.database_clock,
+            self.peers,
             address="here:1",
+            peer_address="",
             version="0",
             term_s=TERM_S,
             on_acquired=self.begin,
@@ -141,17 +70,18 @@ async def test_it_takes_what_is_free() -> None:
     assert scene.pumped == 1
 
 
-async def test_it_takes_nothing_of_a_living_owner_and_all_of_a_dead_one() -> None:
+async def test_it_takes_its_share_of_what_is_free_and_all_of_a_dead_one() -> None:
     scene = Scene()
-    scene.table.expires[OTHER] = scene.clock.now + TERM_S
-    scene.table.owners |= dict.fromkeys(ALL[:100], OTHER)
+    scene.table.join(OTHER, TERM_S, ALL[:100])
     assert not await scene.ownership.register()
     await scene.ownership.step()
-    assert sorted(scene.memory.terms) == ALL[100:]
-    scene.clock.now += TERM_S / 2
-    await scene.ownership.step()
-    assert len(scene.memory.terms) == 156
-    scene.clock.now += TERM_S / 2
+    assert sorted(scene.memory.terms) == ALL[100:228]
+    scene.clock.now += TERM_S - 1.0
+    # It looks again as soon as the other one's term is over.
+    wait_s = await scene.ownership.step()
+    assert 1.0 < wait_s < 1.1 < TERM_S / RENEW_SHARE
+    assert len(scene.memory.terms) == 128
+    scene.clock.now += wait_s
     await scene.ownership.step()
     assert sorted(scene.memory.terms) == ALL
     scene.check_served()

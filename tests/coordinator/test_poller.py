@@ -260,7 +260,7 @@ async def test_a_lease_that_ended_while_its_row_travelled_is_not_brought_back(sc
 
     def complete() -> None:
         scene.table.rows.pop(lease.entry.id, None)
-        scene.memory.lease_ended(flight.job_id, flight.fence)
+        scene.memory.lease_ended(flight.tenant_id, flight.job_id, flight.fence)
 
     scene.table.between = complete
     await scene.steps(3)

@@ -88,6 +88,7 @@ class Scene(World):
             self.clock,
             self.database_clock,
             self.metrics,
+            self.peers,
             delivery_ttl_s=5.0,
         )
 
@@ -203,10 +204,10 @@ async def test_the_first_coordinator_after_a_downtime_spares_everybody() -> None
 
 
 async def test_unproven_answers_are_given_back_after_the_delivery_ttl(scene: Scene) -> None:
-    member = scene.memory.members.add(session(), "tenant", 1, 0.0)
+    member = scene.memory.members.add(session(), "tenant", 1, scene.clock.now)
     scene.sessions.beat(SESSION)
-    member.deliver(0, "r", [grant(1), grant(2)], scene.clock.now)
-    proven = member.deliver(1, "r", [grant(3)], scene.clock.now)
+    member.deliver(member.number_batch(), 0, "r", [grant(1), grant(2)], scene.clock.now)
+    proven = member.deliver(member.number_batch(), 1, "r", [grant(3)], scene.clock.now)
     proven.proven = True
     await scene.run(4)
     assert scene.outcomes() == []
@@ -216,7 +217,7 @@ async def test_unproven_answers_are_given_back_after_the_delivery_ttl(scene: Sce
 
 
 async def test_an_attempt_over_its_time_is_ended_and_its_worker_told(scene: Scene) -> None:
-    member = scene.memory.members.add(session(), "tenant", 1, 0.0)
+    member = scene.memory.members.add(session(), "tenant", 1, scene.clock.now)
     scene.sessions.beat(SESSION)
     scene.memory.in_flight.add(scene.flight(1, run_s=3.0))
     await scene.run(2)

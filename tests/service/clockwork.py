@@ -14,6 +14,7 @@ import psycopg
 from rota.clock import DatabaseClock, SystemClock
 from rota.coordinator.materializer import Materializer
 from rota.coordinator.memory import Memory
+from rota.coordinator.peers import Peers
 from rota.coordinator.sweeper import Sweeper
 from rota.domain.ids import JobId, SessionId
 from rota.domain.model import Failure, Grant, Identity, Outcome, Payload, Result, Role, ShardTerm
@@ -111,7 +112,7 @@ class Clockwork(World):
         """A new process: nothing in memory."""
         self.database_clock = DatabaseClock(self.clock)
         self.database_clock.observe(self.clock.now)
-        self.memory = Memory(self.database_clock, self.metrics)
+        self.memory = Memory(self.database_clock, self.metrics, Peers(self.owner, self.clock, None))
         self.memory.terms = {s: ShardTerm(s, epoch, self.owner) for s, epoch in self.epochs.items()}
         self.jobs_service = Jobs(self.jobs, self.reader, self.outcomes, self.memory, self.metrics)
         self.completions = Completions(self.outcomes, self.memory, self.clock, self.metrics, None)

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from rota.clock import SystemClock
 from rota.domain.fairness import Entry
-from rota.domain.ids import Fence, JobId, SessionId
+from rota.domain.ids import Fence, JobId, SessionId, TenantId
 from rota.service.completions import Completions
 from rota.service.jobs import Jobs
 from rota.telemetry import Metrics
@@ -29,7 +29,7 @@ class Told:
     def jobs_waiting(self, entries: Sequence[Entry]) -> None:
         self.said += [("waiting", entry.id) for entry in entries]
 
-    def lease_ended(self, job: JobId, fence: Fence) -> None:
+    def lease_ended(self, tenant: TenantId, job: JobId, fence: Fence) -> None:
         self.said.append(("lease ended", (job, fence)))
 
     def cancel_requested(self, session: SessionId, job: JobId, fence: Fence, reason: str) -> None:

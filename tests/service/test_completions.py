@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.clock import SystemClock
 from rota.coordinator.commits import Batcher
 from rota.domain.errors import Internal, RotaError
 from rota.domain.ids import Fence, JobId, SessionId, TenantId
@@ -350,7 +351,9 @@ async def test_a_poisoned_outcome_fails_alone(world: World, completions: Complet
     results = [world.result(h, S, request_id=f"r{n}") for n, h in enumerate(held)]
     results[3] = replace(results[3], request_id="\0")
     results[5] = replace(results[5], outcome=F, failure=Failure("E\0"))
-    batcher: Batcher[Result, Settlement] = Batcher("outcomes", completions.settle, batch_max=500, concurrency=1)
+    batcher: Batcher[Result, Settlement] = Batcher(
+        "outcomes", completions.settle, SystemClock(), batch_max=500, concurrency=1
+    )
     # The first goes alone, the others wait for it together.
     answers = await asyncio.gather(*(batcher.submit(result) for result in results), return_exceptions=True)
     for number, answer in enumerate(answers):

@@ -1,5 +1,7 @@
 """Keys through the service: shown once, remembered for seconds, and never taken for another's."""
 
+import asyncio
+
 import pytest
 
 from rota.clock import SystemClock
@@ -112,6 +114,42 @@ async def test_the_cache_is_bounded(keys: Keys, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(Unauthenticated):
             await keys.authenticate(f"Bearer rota_unknown_{number}")
         assert len(keys._cache) <= 3
+
+
+async def test_strangers_lock_nobody_out(keys: Keys, clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "LOOK_UPS_MAX", 2)
+    monkeypatch.setattr(identity, "CACHE_MAX", 3)
+    text, record = await keys.create(f"t-{fresh_id()}", "label", WORKER, None)
+    assert (await keys.authenticate(f"Bearer {text}")).key_id == record.id
+    for number in range(5):
+        with pytest.raises(Unauthenticated):
+            await keys.authenticate(f"Bearer rota_unknown_{number}")
+    # Its look-up is due again, while more strangers come than are looked up at a time.
+    clock.at = CACHE_LIFE_S + 1
+    headers = [f"Bearer rota_more_{number}" for number in range(5)] + [f"Bearer {text}"] * 3
+    answers = await asyncio.gather(*(keys.authenticate(header) for header in headers), return_exceptions=True)
+    assert [type(answer).__name__ for answer in answers[:5]] == ["Unauthenticated"] * 2 + ["ResourceExhausted"] * 3
+    assert [getattr(answer, "key_id", answer) for answer in answers[5:]] == [record.id] * 3
+    assert keys._looking_up == {}
+
+
+async def test_callers_that_come_together_cost_one_look_up(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, record = await keys.create(f"t-{fresh_id()}", "label", WORKER, None)
+    looked_up = []
+    look_up = keys._look_up
+
+    async def counted(token: str) -> Identity | None:
+        looked_up.append(token)
+        return await look_up(token)
+
+    monkeypatch.setattr(keys, "_look_up", counted)
+    callers = [asyncio.ensure_future(keys.authenticate(f"Bearer {text}")) for _ in range(5)]
+    await asyncio.sleep(0)
+    # One that goes takes the answer from nobody.
+    callers[0].cancel()
+    answers = await asyncio.gather(*callers[1:])
+    assert [answer.key_id for answer in answers] == [record.id] * 4
+    assert looked_up == [text]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ from .fake_store import (
 from .faults import Faults
 from .history import History
 from .loop import Process, SimLoop
+from .no_queues import NoQueues
 from .no_schedules import NoFires
 from .wire import Link
 
@@ -195,6 +196,7 @@ class Coordinator:
             history=FakeHistory(tables, link),
             schedules=NoFires(tables, link),
             fires=NoFires(tables, link),
+            queues=NoQueues(tables, link),
             clock=clock,
             telemetry=Telemetry.off(),
             session_ttl_s=SESSION_TTL_S,

@@ -20,6 +20,7 @@ from rota.domain import limits
 from rota.domain.errors import AlreadyExists
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId, epoch_of
+from rota.domain.limiting import LimitedGrants
 from rota.domain.model import (
     Attempt,
     DedupeConflict,
@@ -45,6 +46,7 @@ from rota.store.codec import instant, micros
 from rota.store.port import (
     BeatUpdate,
     Claim,
+    Colleague,
     CreateCall,
     Created,
     Decided,
@@ -52,6 +54,7 @@ from rota.store.port import (
     EarlierRequest,
     Ended,
     JobFilter,
+    Roster,
 )
 
 from .history import History
@@ -145,6 +148,16 @@ class SessionRow:
 
 
 @dataclass(slots=True)
+class CoordinatorRow:
+    """`until_us`: the end of its term."""
+
+    address: str
+    peer_address: str
+    until_us: int
+    draining: bool = False
+
+
+@dataclass(slots=True)
 class ShardRow:
     epoch: int = 0
     owner: CoordinatorId | None = None
@@ -181,8 +194,7 @@ class Tables:
     requests: dict[tuple[TenantId, int, str], Request] = field(default_factory=dict)
     holds: dict[DedupeKey, Hold] = field(default_factory=dict)
     sessions: dict[SessionId, SessionRow] = field(default_factory=dict)
-    coordinators: dict[CoordinatorId, tuple[str, int]] = field(default_factory=dict)
-    """Address, and when the term ends."""
+    coordinators: dict[CoordinatorId, CoordinatorRow] = field(default_factory=dict)
     shards: dict[ShardNo, ShardRow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -208,7 +220,7 @@ class Tables:
 
     def coordinator_alive(self, coordinator: CoordinatorId | None) -> bool:
         found = self.coordinators.get(coordinator) if coordinator is not None else None
-        return found is not None and found[1] > self.now_us
+        return found is not None and found.until_us > self.now_us
 
     def places(self, key: tuple[TenantId, JobId]) -> list[str]:
         """The tables that hold a job."""
@@ -421,7 +433,7 @@ class FakeLeases(_Port):
         def work() -> list[DueRow]:
             by_shard: dict[ShardNo, list[JobRow]] = {}
             for row in self._db.jobs.values():
-                if row.due_us <= until_us and (lane is None or _entry(row).lane == lane):
+                if row.due_us <= until_us and (lane is None or lane.covers(_entry(row))):
                     by_shard.setdefault(row.spec.shard, []).append(row)
             found: list[DueRow] = []
             for shard, position in after:
@@ -470,6 +482,10 @@ class FakeLeases(_Port):
             return grants
 
         return await self._write("claim", work, "claims")
+
+    async def claim_limited(self, claims: Sequence[Claim], owner: CoordinatorId) -> LimitedGrants:
+        """Nothing is limited here: what limits promise is shown on PostgreSQL."""
+        return LimitedGrants(await self.claim(claims, owner), {})
 
     def _due(self, row: JobRow) -> DueRow:
         leased_for_s = None if row.leased_us is None else (self._db.now_us - row.leased_us) / 1e6
@@ -721,6 +737,7 @@ class FakeOutcomes(_Port):
             size=_weight(spec),
             traceparent=spec.traceparent,
             start_by=row.start_by_s,
+            concurrency_key=spec.concurrency_key,
         )
 
 
@@ -829,16 +846,18 @@ class FakeSessions(_Port):
 class FakeShards(_Port):
     """ShardStore."""
 
-    async def register(self, coordinator: CoordinatorId, address: str, version: str, term_s: float) -> bool:
+    async def register(
+        self, coordinator: CoordinatorId, address: str, version: str, term_s: float, peer_address: str = ""
+    ) -> bool:
         def work() -> bool:
             db = self._db
             if coordinator in db.coordinators:
                 raise UniqueViolation(coordinator)
-            for id, (where, _) in list(db.coordinators.items()):
-                if where == address:
+            for id, row in list(db.coordinators.items()):
+                if row.address == address:
                     del db.coordinators[id]
             until_us = db.now_us + round(term_s * 1e6)
-            db.coordinators[coordinator] = (address, until_us)
+            db.coordinators[coordinator] = CoordinatorRow(address, peer_address, until_us)
             db.history.note("registered", coordinator=coordinator, address=address, until_us=until_us)
             return not any(db.coordinator_alive(id) for id in db.coordinators if id != coordinator)
 
@@ -847,22 +866,38 @@ class FakeShards(_Port):
     async def renew(self, coordinator: CoordinatorId, term_s: float) -> tuple[bool, datetime]:
         def work() -> tuple[bool, datetime]:
             db = self._db
-            alive = coordinator in db.coordinators and db.guard("renew: alive", db.coordinator_alive(coordinator))
-            if alive:
-                until_us = db.now_us + round(term_s * 1e6)
-                db.coordinators[coordinator] = (db.coordinators[coordinator][0], until_us)
-                db.history.note("renewed", coordinator=coordinator, until_us=until_us)
+            row = db.coordinators.get(coordinator)
+            alive = row is not None and db.guard("renew: alive", db.coordinator_alive(coordinator))
+            if row is not None and alive:
+                row.until_us = db.now_us + round(term_s * 1e6)
+                db.history.note("renewed", coordinator=coordinator, until_us=row.until_us)
             return alive, instant(db.now_us)
 
         return await self._write("renew", work, "terms")
 
-    async def acquire(self, coordinator: CoordinatorId, limit: int) -> list[ShardTerm]:
+    async def roster(self) -> Roster:
+        def work() -> Roster:
+            db = self._db
+            living = tuple(
+                Colleague(id, row.peer_address, (row.until_us - db.now_us) / 1e6, row.draining)
+                for id, row in db.coordinators.items()
+                if db.coordinator_alive(id)
+            )
+            return Roster(living, {number: (shard.epoch, shard.owner) for number, shard in db.shards.items()})
+
+        return await self._read("roster", work, "terms")
+
+    async def acquire(
+        self, coordinator: CoordinatorId, limit: int, only: Sequence[ShardNo] | None = None
+    ) -> list[ShardTerm]:
         def work() -> list[ShardTerm]:
             db = self._db
             if not db.guard("acquire: alive", db.coordinator_alive(coordinator)):
                 return []
             terms = []
             for number, shard in db.shards.items():
+                if only is not None and number not in only:
+                    continue
                 free = db.guard("acquire: free", not db.coordinator_alive(shard.owner))
                 if not free or len(terms) == limit or shard.epoch >= limits.EPOCH_MAX:
                     continue
@@ -874,26 +909,36 @@ class FakeShards(_Port):
 
         return await self._write("acquire", work, "terms")
 
-    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]:
-        def work() -> list[ShardTerm]:
-            return [
-                ShardTerm(number, shard.epoch, coordinator)
-                for number, shard in self._db.shards.items()
-                if shard.owner == coordinator
-            ]
+    async def give_up(self, coordinator: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
+        def work() -> list[ShardNo]:
+            owned = [n for n in shards if self._db.guard("give_up: owner", self._db.shards[n].owner == coordinator)]
+            self._free(owned, coordinator, "give_up: epoch grows")
+            return owned
 
-        return await self._read("held", work, "terms")
+        return await self._write("give_up", work, "terms")
+
+    async def drain(self, coordinator: CoordinatorId) -> None:
+        def work() -> None:
+            row = self._db.coordinators.get(coordinator)
+            if row is not None:
+                row.draining = True
+
+        await self._write("drain", work, "terms")
 
     async def release(self, coordinator: CoordinatorId) -> None:
         def work() -> None:
-            for number, shard in self._db.shards.items():
-                if shard.owner == coordinator:
-                    shard.owner = None
-                    shard.epoch += self._db.intact("release: epoch grows")
-                    self._db.history.note("released", shard=number, epoch=shard.epoch, owner=coordinator)
+            owned = [number for number, shard in self._db.shards.items() if shard.owner == coordinator]
+            self._free(owned, coordinator, "release: epoch grows")
             self._db.coordinators.pop(coordinator, None)
 
         await self._write("release", work, "terms")
+
+    def _free(self, shards: Iterable[ShardNo], coordinator: CoordinatorId, guard: str) -> None:
+        for number in shards:
+            shard = self._db.shards[number]
+            shard.owner = None
+            shard.epoch += self._db.intact(guard)
+            self._db.history.note("released", shard=number, epoch=shard.epoch, owner=coordinator)
 
     async def set_watermarks(self, marks: Mapping[ShardNo, int], coordinator: CoordinatorId) -> None:
         def work() -> None:
@@ -1010,6 +1055,7 @@ def _entry(row: JobRow) -> Entry:
         row.due_us,
         _weight(spec),
         row.start_by_s,
+        spec.concurrency_key,
     )
 
 

@@ -94,6 +94,7 @@ UPDATE shards SET epoch = 0, owner = NULL, watermark = NULL WHERE epoch > 0 OR w
 
 pick = st.integers(0, 1_000)
 few = st.lists(pick, min_size=1, max_size=3)
+shards = st.lists(st.sampled_from([ShardNo(number) for number in range(SHARDS)]), unique=True)
 
 
 class Clock:
@@ -260,10 +261,10 @@ class Machine(RuleBasedStateMachine):
 
     # Coordinators and shards
 
-    @rule(who=pick, where=st.sampled_from("ab"), term_s=st.sampled_from((2.0, 9.0)))
-    def register(self, who: int, where: str, term_s: float) -> None:
+    @rule(who=pick, where=st.sampled_from("ab"), term_s=st.sampled_from((2.0, 9.0)), peer=st.sampled_from(("", "p")))
+    def register(self, who: int, where: str, term_s: float, peer: str = "") -> None:
         id = _of(COORDINATORS, who)
-        if self.refusable(lambda s: s.shards.register(id, where, "1", term_s)) is not None:
+        if self.refusable(lambda s: s.shards.register(id, where, "1", term_s, peer)) is not None:
             self.term_ends[id] = self._in(term_s)
 
     @rule(who=pick)
@@ -272,14 +273,23 @@ class Machine(RuleBasedStateMachine):
         if self.both(lambda s: s.shards.renew(id, 9.0))[0]:
             self.term_ends[id] = self._in(9.0)
 
-    @rule(who=pick, limit=st.sampled_from((1, SHARDS)))
-    def acquire(self, who: int, limit: int) -> None:
-        terms = self.both(lambda s: s.shards.acquire(_of(COORDINATORS, who), limit), _sorted)
+    @rule(who=pick, limit=st.sampled_from((1, SHARDS)), only=st.none() | shards)
+    def acquire(self, who: int, limit: int, only: list[ShardNo] | None = None) -> None:
+        terms = self.both(lambda s: s.shards.acquire(_of(COORDINATORS, who), limit, only), _sorted)
         self.terms += terms
 
+    @rule()
+    def roster(self) -> None:
+        self.both(lambda s: s.shards.roster(), lambda found: (_sorted(list(found.living)), dict(found.shards)))
+
+    @rule(who=pick, which=shards)
+    def give_up(self, who: int, which: list[ShardNo]) -> None:
+        self.both(lambda s: s.shards.give_up(_of(COORDINATORS, who), which), _sorted)
+
     @rule(who=pick)
-    def held(self, who: int) -> None:
-        self.both(lambda s: s.shards.held(_of(COORDINATORS, who)), _sorted)
+    def drain(self, who: int) -> None:
+        self.both(lambda s: s.shards.drain(_of(COORDINATORS, who)))
+        self.roster()
 
     @rule(who=pick)
     def release(self, who: int) -> None:

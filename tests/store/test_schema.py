@@ -18,7 +18,7 @@ from rota.store import schema
 from rota.store.engine import parse_url
 from rota.store.tables import metadata
 
-REVISIONS = ["0001", "0002", "0003"]
+REVISIONS = ["0001", "0002", "0003", "0004"]
 HEAD = REVISIONS[-1]
 
 

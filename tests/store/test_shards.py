@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rota.domain import limits
-from rota.domain.ids import CoordinatorId, ShardNo
+from rota.domain.ids import CoordinatorId, ShardNo, mint_fence
 from rota.store import shards as shards_module
 from rota.store.engine import Run
 
@@ -31,7 +31,7 @@ async def epochs(world: World) -> dict[ShardNo, int]:
 
 
 async def owned(world: World, coordinator: CoordinatorId) -> set[ShardNo]:
-    return {term.shard for term in await world.shards.held(coordinator)}
+    return {shard for shard, (_, owner) in (await world.shards.roster()).shards.items() if owner == coordinator}
 
 
 @pytest.fixture
@@ -104,13 +104,74 @@ async def test_each_change_of_owner_raises_the_epoch(world: World) -> None:
     terms = await world.shards.acquire(rival, ALL)
     assert {t.shard: t.epoch for t in terms} == {shard: epoch + 1 for shard, epoch in before.items()}
     assert {t.owner for t in terms} == {rival}
-    assert sorted(await world.shards.held(rival), key=lambda t: t.shard) == sorted(terms, key=lambda t: t.shard)
+    assert (await world.shards.roster()).shards == {term.shard: (term.epoch, rival) for term in terms}
 
 
 async def test_acquire_takes_no_more_than_asked(world: World) -> None:
     rival = await join(world)
     await end_term(world, world.owner)
     assert [len(await world.shards.acquire(rival, limit)) for limit in (10, 5, 1_000, 1)] == [10, 5, ALL - 15, 0]
+
+
+async def test_acquire_takes_only_what_was_named(world: World) -> None:
+    rival = await join(world)
+    await world.sql("UPDATE shards SET owner = NULL WHERE shard < 10")
+    named = [ShardNo(number) for number in (3, 7, 200, 999)]
+    # What is owned or does not exist is not to be had, whoever offers it.
+    assert {t.shard for t in await world.shards.acquire(rival, ALL, named)} == {3, 7}
+    assert await world.shards.acquire(rival, ALL, []) == []
+    assert [t.shard for t in await world.shards.acquire(rival, 1, [ShardNo(5), ShardNo(6)])] == [5]
+    assert await owned(world, rival) == {3, 5, 7}
+
+
+async def test_the_roster_names_the_living_and_who_owns_what(world: World) -> None:
+    dead = await join(world)
+    await world.sql("UPDATE shards SET owner = NULL WHERE shard < 2")
+    await world.shards.acquire(dead, 1)
+    await end_term(world, dead)
+    other = CoordinatorId(fresh_id())
+    await world.shards.register(other, "b:1", "1", 60.0, "b:2")
+    await world.shards.drain(other)
+    await world.shards.drain(CoordinatorId(fresh_id()))
+    roster = await world.shards.roster()
+    living = {each.id: each for each in roster.living}
+    assert living.keys() == {world.owner, other}
+    assert (living[other].peer_address, living[other].draining) == ("b:2", True)
+    # Who takes no calls of others has no address for them.
+    assert (living[world.owner].peer_address, living[world.owner].draining) == ("", False)
+    assert 55 < living[other].expires_in_s <= 60
+    # The dead one's shards are still called its own.
+    assert len(roster.shards) == ALL
+    assert (roster.shards[ShardNo(0)], roster.shards[ShardNo(1)]) == ((2, dead), (1, None))
+    assert {owner for shard, (_, owner) in roster.shards.items() if shard > 1} == {world.owner}
+
+
+async def test_giving_up_raises_the_epoch_of_ones_own_shards_only(world: World) -> None:
+    rival = await join(world)
+    await world.sql("UPDATE shards SET owner = %(id)s::uuid WHERE shard = 2", id=rival)
+    before = await epochs(world)
+    given = await world.shards.give_up(world.owner, [ShardNo(number) for number in (1, 2, 3, 999)])
+    assert sorted(given) == [1, 3]
+    assert await epochs(world) == {s: e + (s in (1, 3)) for s, e in before.items()}
+    assert await owned(world, rival) == {2}
+    # They are free at once, and what is given up once is not given up again.
+    assert await world.shards.give_up(world.owner, [ShardNo(1)]) == []
+    assert await world.shards.give_up(world.owner, []) == []
+    assert {t.shard: t.epoch for t in await world.shards.acquire(rival, ALL)} == {1: 3, 3: 3}
+    assert (await world.shards.renew(world.owner, 60.0))[0]
+
+
+async def test_claims_under_what_was_given_up_are_refused(world: World) -> None:
+    """The epoch alone decides, even where the same one gets the shard back."""
+    spec = world.spec()
+    await world.create(spec)
+    session = await world.new_session()
+    stale = world.mint(spec.shard)
+    await world.shards.give_up(world.owner, [spec.shard])
+    assert await world.claim(spec, session, stale) is None
+    (term,) = await world.shards.acquire(world.owner, 1, [spec.shard])
+    assert await world.claim(spec, session, stale) is None
+    assert await world.claim(spec, session, mint_fence(term.epoch, 1)) is not None
 
 
 async def test_a_dead_or_unknown_coordinator_acquires_nothing(world: World) -> None:
@@ -163,7 +224,8 @@ async def test_whoever_comes_second_passes_over_what_is_being_taken(world: World
     first, second = await join(world), await join(world)
 
     async def acquire_and_wait(run: Run) -> None:
-        rows = await run(shards_module._ACQUIRE, {"id": first, "limit": 200, "epoch_max": limits.EPOCH_MAX})
+        params = {"id": first, "limit": 200, "epoch_max": limits.EPOCH_MAX, "only": None}
+        rows = await run(shards_module._ACQUIRE, params)
         assert len(rows) == 200
         assert len(await world.shards.acquire(second, ALL)) == ALL - 200
 

@@ -47,6 +47,7 @@ from rota.store.jobs import PgJobs
 from rota.store.leases import PgLeases
 from rota.store.outcomes import PgOutcomes
 from rota.store.port import Claim, CreateCall, Decided
+from rota.store.queues import PgQueues
 from rota.store.readers import PgJobReader
 from rota.store.sessions import PgSessions
 from rota.store.shards import PgShards
@@ -111,6 +112,7 @@ class World:
         self.shards = PgShards(self.db)
         self.identity = PgIdentity(self.db)
         self.history = PgHistory(self.db)
+        self.queues = PgQueues(self.db)
         self.tenant = TenantId(next(_tenants))
         self.owner = CoordinatorId(fresh_id())
         self.epochs: dict[ShardNo, int] = {}
@@ -175,7 +177,15 @@ class World:
 
     def entry(self, spec: JobSpec) -> Entry:
         return Entry(
-            spec.tenant_id, spec.id, spec.shard, spec.queue, spec.type, spec.priority, 0, len(spec.payload.data)
+            spec.tenant_id,
+            spec.id,
+            spec.shard,
+            spec.queue,
+            spec.type,
+            spec.priority,
+            0,
+            len(spec.payload.data),
+            concurrency_key=spec.concurrency_key,
         )
 
     def mint(self, shard: ShardNo) -> Fence:

@@ -20,6 +20,7 @@ STALLED_AFTER_S = 3 * limits.LEASE_WAIT_DEFAULT_S
 class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     def __init__(self, node: Node, keys: Keys) -> None:
         self.keys = keys
+        self.calls = node.pressure.calls
         self._node = node
 
     @unary(Role.OPERATOR)

@@ -20,6 +20,7 @@ _UPDATE = 18
 class CalendarServicer(schedules_pb2_grpc.CalendarServiceServicer):
     def __init__(self, node: Node, keys: Keys) -> None:
         self.keys = keys
+        self.calls = node.pressure.calls
         self._calendars = node.calendars
 
     @unary(Role.CLIENT)

@@ -314,16 +314,20 @@ def attempt_message(attempt: Attempt) -> jobs_pb2.Attempt:
 
 
 class LeaseEncoder:
-    """Grants as messages. What many leases have in common is encoded once and copied as bytes."""
+    """Grants as messages. What many leases have in common is encoded once and copied as bytes. A TTL of None is left
+    unset."""
 
-    def __init__(self, ttl_s: float, delivery_ttl_s: float) -> None:
-        self._ttl = duration(ttl_s)
-        self._delivery_ttl = duration(delivery_ttl_s)
+    def __init__(self, ttl_s: float | None, delivery_ttl_s: float | None) -> None:
+        self._ttl = None if ttl_s is None else duration(ttl_s)
+        self._delivery_ttl = None if delivery_ttl_s is None else duration(delivery_ttl_s)
         self._common = functools.lru_cache(maxsize=1_024)(self._encode_common)
 
     def add(self, leases: "RepeatedCompositeFieldContainer[worker_pb2.Lease]", grant: Grant) -> None:
         """Appends one to an answer."""
-        message = leases.add()
+        self.fill(leases.add(), grant)
+
+    def fill(self, message: worker_pb2.Lease, grant: Grant) -> None:
+        """Makes an empty message that of a grant."""
         message.MergeFromString(
             self._common(
                 grant.type,

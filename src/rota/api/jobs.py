@@ -9,7 +9,7 @@ from rota.api.rpc import Context, refuse_the_rest, unary
 from rota.clock import wait_for_event
 from rota.coordinator.node import Node
 from rota.domain import ids, limits
-from rota.domain.errors import InvalidArgument, Unavailable
+from rota.domain.errors import InvalidArgument, ResourceExhausted, Unavailable
 from rota.domain.ids import JobId
 from rota.domain.model import CancelMode, Identity, JobSpec, JobState, Role
 from rota.domain.text import Problems
@@ -60,6 +60,7 @@ class TraceContext:
 class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
         self.keys = keys
+        self.calls = node.pressure.calls
         self._node = node
         self._metrics = telemetry.metrics
         self._trace_context = TraceContext(telemetry)
@@ -68,6 +69,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
     async def CreateJob(
         self, request: jobs_pb2.CreateJobRequest, identity: Identity, context: Context
     ) -> jobs_pb2.CreateJobResponse:
+        self._admit([request], identity)
         problems = Problems()
         spec = codec.new_job(
             problems, "", request, identity.tenant_id, self._node.clock.new_id, self._node.database_clock.datetime()
@@ -91,6 +93,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
             raise InvalidArgument.field(
                 "requests", f"must have 1 to {limits.CREATE_BATCH_MAX} entries, found {count}; split it into calls"
             )
+        self._admit(request.requests, identity)
         now = self._node.database_clock.datetime()
         specs = []
         for index, item in enumerate(request.requests):
@@ -179,9 +182,16 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         problems = Problems()
         problems.span("timeout", timeout_s, 0.0, limits.JOB_WAIT_MAX_S)
         problems.raise_any()
-        clock, memory = self._node.clock, self._node.memory
+        clock, memory, waits = self._node.clock, self._node.memory, self._node.pressure.waits
+        if not waits.has_room(identity.tenant_id):
+            raise ResourceExhausted(
+                f"{waits.of(identity.tenant_id)} of your WaitJob calls wait here already, {waits.total} in all; "
+                "wait for fewer jobs at a time, or look at many by ListJobs",
+                retry_after_s=clock.rng.uniform(0.5, 1.5),
+            )
         until = clock.monotonic() + timeout_s
         finished = memory.finish_waiter(id)
+        waits.add(identity.tenant_id)
         try:
             while True:
                 finished.clear()
@@ -191,7 +201,13 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
                     return jobs_pb2.WaitJobResponse(job=codec.job_message(job, identity.tenant))
                 await wait_for_event(finished, min(left_s, RECHECK_S), clock)
         finally:
+            waits.remove(identity.tenant_id)
             memory.drop_finish_waiter(id, finished)
+
+    def _admit(self, requests: Sequence[jobs_pb2.CreateJobRequest], identity: Identity) -> None:
+        """Before anything is decoded: a refusal is to cost less than what it refuses."""
+        priorities = (r.job.priority if r.job.HasField("priority") else limits.PRIORITY_DEFAULT for r in requests)
+        self._node.pressure.admit(identity.tenant_id, priorities)
 
     def _call(
         self,

@@ -15,8 +15,10 @@ from google.protobuf.message import DecodeError
 from grpc.aio import ServicerContext
 
 from rota.api.errors import abort, as_refusal, undecodable
-from rota.domain.errors import Unimplemented
+from rota.domain.errors import ResourceExhausted, Unimplemented
+from rota.domain.ids import TenantId
 from rota.domain.model import Identity, Role
+from rota.domain.shares import Shares
 from rota.service.identity import Keys, require
 
 Request = TypeVar("Request")
@@ -24,8 +26,11 @@ Response = TypeVar("Response")
 Context = ServicerContext[Any, Any]
 
 
-class HasKeys(Protocol):
+class Servicer(Protocol):
+    """`calls` counts those that have statements of their own."""
+
     keys: Keys
+    calls: Shares
 
 
 async def identify(keys: Keys, context: Context, roles: tuple[Role, ...]) -> Identity:
@@ -39,23 +44,43 @@ async def identify(keys: Keys, context: Context, roles: tuple[Role, ...]) -> Ide
     return identity
 
 
+def _check_room(calls: Shares, tenant: TenantId) -> None:
+    if not calls.has_room(tenant):
+        raise ResourceExhausted(
+            f"{calls.of(tenant)} of your calls are on their way to the database, {calls.total} in all; "
+            "wait for answers before you send more",
+            retry_after_s=1.0,
+        )
+
+
 Handler = Callable[[Any, Request, Identity, Context], Coroutine[Any, Any, Response]]
 
 
 def unary(
-    *roles: Role, shield: bool = True
+    *roles: Role, shield: bool = True, counted: bool = True
 ) -> Callable[[Handler[Request, Response]], Callable[[Any, Request, Context], Awaitable[Response]]]:
-    """Makes a method `(self, request, identity, context)` a unary RPC for callers with one of the roles."""
+    """Makes a method `(self, request, identity, context)` a unary RPC for callers with one of the roles.
+
+    Those that are shielded run to their end whether their callers stay or go, so they are counted and bounded, unless
+    what they wait for is.
+    """
 
     def decorate(handler: Handler[Request, Response]) -> Callable[[Any, Request, Context], Awaitable[Response]]:
         @functools.wraps(handler)
-        async def call(self: HasKeys, request: Request, context: Context) -> Response:
+        async def call(self: Servicer, request: Request, context: Context) -> Response:
             try:
                 identity = await identify(self.keys, context, roles)
                 if isinstance(request, Undecodable):
                     raise undecodable()
-                work = handler(self, request, identity, context)
-                return await (asyncio.shield(asyncio.ensure_future(work)) if shield else work)
+                if not shield:
+                    return await handler(self, request, identity, context)
+                if counted:
+                    _check_room(self.calls, identity.tenant_id)
+                work = asyncio.ensure_future(handler(self, request, identity, context))
+                if counted:
+                    self.calls.add(identity.tenant_id)
+                    work.add_done_callback(lambda _: self.calls.remove(identity.tenant_id))
+                return await asyncio.shield(work)
             except grpc.aio.BaseError:
                 # What gRPC says of the call's own end is no fault.
                 raise
@@ -79,7 +104,7 @@ def stream(
         handler: StreamHandler[Request],
     ) -> Callable[[Any, AsyncIterator[Request], Context], Awaitable[None]]:
         @functools.wraps(handler)
-        async def call(self: HasKeys, requests: AsyncIterator[Request], context: Context) -> None:
+        async def call(self: Servicer, requests: AsyncIterator[Request], context: Context) -> None:
             try:
                 identity = await identify(self.keys, context, roles)
                 if isinstance(requests, Undecodable):

@@ -30,6 +30,7 @@ _BACKFILL = 16
 class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
     def __init__(self, node: Node, keys: Keys) -> None:
         self.keys = keys
+        self.calls = node.pressure.calls
         self._node = node
         self._schedules = node.schedules
         self._backfills = node.backfills
@@ -38,6 +39,7 @@ class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
     async def CreateSchedule(
         self, request: pb.CreateScheduleRequest, identity: Identity, context: Context
     ) -> pb.CreateScheduleResponse:
+        self._admit(identity)
         problems = Problems()
         draft = self._draft(problems, "", request, calls.traceparent(context))
         key = calls.request_key(problems, _CREATE, request)
@@ -55,6 +57,7 @@ class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
             raise InvalidArgument.field(
                 "requests", f"must have 1 to {most} entries, found {count}; split it into calls"
             )
+        self._admit(identity)
         problems = Problems()
         drafts = self._drafts(problems, "requests", request.requests, context)
         key = calls.request_key(problems, _BATCH_CREATE, request)
@@ -76,6 +79,8 @@ class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
         calls.check_count(problems, "schedules", request.schedules, limits.SCHEDULE_BATCH_MAX)
         calls.check_count(problems, "calendars", request.calendars, limits.APPLY_CALENDARS_MAX)
         problems.raise_any()
+        if not request.validate_only:
+            self._admit(identity)
         drafts = self._drafts(problems, "schedules", request.schedules, context, named=True)
         calendars = _calendars(problems, request.calendars)
         key = calls.request_key(problems, _APPLY, request, changes=not request.validate_only)
@@ -203,6 +208,7 @@ class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
             payload = schedulecodec.payload(problems, "payload", request.payload)
         key = calls.request_key(problems, _TRIGGER, request)
         problems.raise_any()
+        self._admit(identity)
         fired = await self._schedules.trigger(
             identity, id, force=request.force, payload=payload, reason=request.reason, request=key
         )
@@ -222,6 +228,9 @@ class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
         if wish.overlap is not None:
             calls.check_overlap(problems, "backfill", wish.overlap)
         problems.raise_any()
+        if not request.validate_only:
+            # Jobs of the past can wait.
+            self._admit(identity, 0)
         made = await self._backfills.start(identity, id, wish, request=key, validate_only=request.validate_only)
         message = schedulecodec.backfill_message(id, made, stored=not request.validate_only)
         return pb.BackfillScheduleResponse(backfill=message)
@@ -302,6 +311,9 @@ class ScheduleServicer(schedules_pb2_grpc.ScheduleServiceServicer):
             position = pages.moment(last.nominal, last.generation)
             response.next_page_token = pages.seal(position, identity.tenant_id, query)
         return response
+
+    def _admit(self, identity: Identity, priority: int = limits.PRIORITY_DEFAULT) -> None:
+        self._node.pressure.admit(identity.tenant_id, (priority,))
 
     def _drafts(
         self,

@@ -1,4 +1,4 @@
-"""The gRPC server: services, health, reflection, TLS, and a stop in order."""
+"""The gRPC servers: services, health, reflection, TLS, and a stop in order; beside them the listener for peers."""
 
 import asyncio
 import logging
@@ -12,23 +12,32 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 from rota_sdk.gen.rota.admin.v1 import admin_pb2, admin_pb2_grpc
+from rota_sdk.gen.rota.peer.v1 import peer_pb2_grpc
 from rota_sdk.gen.rota.v1 import jobs_pb2, jobs_pb2_grpc, schedules_pb2, schedules_pb2_grpc
 from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
 
 from rota.api.admin import AdminServicer
 from rota.api.calendars import CalendarServicer
 from rota.api.jobs import JobServicer
+from rota.api.peer import Neighbours, PeerServicer
+from rota.api.peerwire import MESSAGE_BYTES_MAX, PING_EVERY_S, PING_TIMEOUT_S
 from rota.api.rpc import Registry
 from rota.api.schedules import ScheduleServicer
 from rota.api.worker import MAX_CONNECTION_AGE_S, WorkerServicer
+from rota.config import cannot_listen
 from rota.coordinator.node import Node
-from rota.domain.errors import FailedPrecondition, InvalidArgument
+from rota.domain import limits
+from rota.domain.errors import InvalidArgument
+from rota.domain.ids import CoordinatorId
 from rota.service.identity import Keys
 from rota.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 
 HEALTH_EVERY_S = 1.0
+
+PEERS_STOP_S = 0.2
+"""What peers have asked for last gets this long."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),
@@ -41,7 +50,19 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     # gRPC drops calls that are not yet picked up beyond a thousand, which is what a reconnect storm looks like.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 200_000),
-    # Two coordinators on one port would each get half of the calls by chance.
+)
+
+PEER_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    # A peer that is gone without a word is not heard any more, so what it said does not hold.
+    ("grpc.keepalive_time_ms", int(PING_EVERY_S * 1000)),
+    ("grpc.keepalive_timeout_ms", int(PING_TIMEOUT_S * 1000)),
+    ("grpc.http2.max_pings_without_data", 0),
+    # It pings us as often as we do it.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", int(PING_EVERY_S * 250)),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),
 )
 
@@ -56,9 +77,13 @@ class TlsFiles:
 
 
 class Server:
-    def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
+    """`shared_port`: other processes of this machine may serve at the same port; each gets a part of the connections.
+    Otherwise a second coordinator there is refused: each would get half of the calls by chance."""
+
+    def __init__(self, node: Node, keys: Keys, telemetry: Telemetry, *, shared_port: bool = False) -> None:
         self._node = node
-        self._server = grpc.aio.server(options=OPTIONS)
+        options = (*OPTIONS, ("grpc.so_reuseport", int(shared_port)))
+        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.RPCS_MAX)
         self._health = health_aio.HealthServicer()
         registry: Any = Registry(self._server)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), registry)
@@ -79,19 +104,7 @@ class Server:
 
     def bind(self, address: str, tls: TlsFiles | None) -> int:
         """Takes the address; the port, which is fresh where the address asks for port 0."""
-        try:
-            if tls is None:
-                port = self._server.add_insecure_port(address)
-            else:
-                port = self._server.add_secure_port(address, _credentials(tls))
-        except RuntimeError:
-            port = 0
-        if port == 0:
-            raise FailedPrecondition(
-                f"cannot listen on {address}: the port is taken or the address is not this machine's; "
-                "stop the other process, or choose another with --listen"
-            )
-        return port
+        return _bind(self._server, "listen", address, tls)
 
     async def start(self) -> None:
         await self._report(self._node.healthy())
@@ -124,6 +137,46 @@ class Server:
             await self._health.set(service, status)
 
 
+class PeerListener:
+    """Where other coordinators reach this one: an address of its own, so that PeerService is never served to the
+    public."""
+
+    def __init__(self) -> None:
+        self._server = grpc.aio.server(options=PEER_OPTIONS)
+
+    def bind(self, address: str, tls: TlsFiles | None) -> int:
+        """Takes the address; the port, which is fresh where the address asks for port 0."""
+        return _bind(self._server, "peer_listen", address, tls)
+
+    async def start(self, me: CoordinatorId, peers: Neighbours, secret: bytes) -> None:
+        peer_pb2_grpc.add_PeerServiceServicer_to_server(PeerServicer(me, peers, secret), self._server)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(PEERS_STOP_S)
+
+
+def _bind(server: grpc.aio.Server, setting: str, address: str, tls: TlsFiles | None) -> int:
+    secret = None if tls is None else _credentials(tls)
+    try:
+        port = server.add_insecure_port(address) if secret is None else server.add_secure_port(address, secret)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise cannot_listen(setting, address)
+    return port
+
+
+def check_authorities(field: str, path: Path) -> None:
+    """Refuses a file without certificates of authorities."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument.field(
+            field, f"expected certificates of authorities in {path}, PEM, found none ({error})"
+        ) from None
+
+
 def _check(tls: TlsFiles) -> None:
     """Refuses files that gRPC could not use, of which it would only say that the port cannot be had."""
     for path in (tls.cert, tls.key, tls.client_ca):
@@ -140,12 +193,7 @@ def _check(tls: TlsFiles) -> None:
             f"found otherwise ({error})",
         ) from None
     if tls.client_ca is not None:
-        try:
-            context.load_verify_locations(tls.client_ca)
-        except (OSError, ValueError) as error:
-            raise InvalidArgument.field(
-                "tls_client_ca", f"expected certificates of authorities in {tls.client_ca}, PEM, found none ({error})"
-            ) from None
+        check_authorities("tls_client_ca", tls.client_ca)
 
 
 def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:

@@ -15,6 +15,7 @@ from rota.api.rpc import Context, refuse_the_rest, stream, unary
 from rota.coordinator.attendance import BeatAnswer
 from rota.coordinator.members import Directive, Member
 from rota.coordinator.node import Node
+from rota.coordinator.pressure import POLL_AFTER_MAX_S
 from rota.domain import limits
 from rota.domain.errors import InvalidArgument, ResourceExhausted, RotaError, Unavailable
 from rota.domain.ids import Fence, JobId, SessionId
@@ -39,6 +40,7 @@ POLL_AGAIN_JITTER_S = 0.2
 class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
         self.keys = keys
+        self.calls = node.pressure.calls
         self._node = node
         self._metrics = telemetry.metrics
         self._trace_context = TraceContext(telemetry)
@@ -101,6 +103,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         problems.text("request_id", request.request_id, limits.REQUEST_ID_BYTES_MAX)
         problems.raise_any()
         member = await self._member(identity, request.session)
+        self._check_held(member)
         delivery = await self._node.dispatcher.lease(
             member,
             poller=request.poller,
@@ -111,16 +114,18 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             wait_s=min(wait_s, limits.LEASE_WAIT_MAX_S),
             call_left_s=context.time_remaining(),
         )
+        slow_s = self._node.pressure.poll_after_s(member)
+        directives = _directives(member.next_directives())
         if delivery is None:
-            again_s = self._node.clock.rng.uniform(0, POLL_AGAIN_JITTER_S)
+            again_s = min(slow_s + self._node.clock.rng.uniform(0, POLL_AGAIN_JITTER_S), POLL_AFTER_MAX_S)
             if self._node.draining.is_set():
                 again_s = 0.0
             elif not member.active:
                 again_s = POLL_AGAIN_DRAINING_S
-            return worker_pb2.LeaseResponse(
-                next_poll_after=codec.duration(again_s), directives=_directives(member.directives.values())
-            )
-        response = worker_pb2.LeaseResponse(batch=delivery.batch, directives=_directives(member.directives.values()))
+            return worker_pb2.LeaseResponse(next_poll_after=codec.duration(again_s), directives=directives)
+        response = worker_pb2.LeaseResponse(batch=delivery.batch, directives=directives)
+        if slow_s:
+            response.next_poll_after.CopyFrom(codec.duration(slow_s))
         for grant in delivery.grants:
             self._leases.add(response.leases, grant)
         return response
@@ -135,7 +140,25 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         if first.WhichOneof("message") != "hello":
             raise InvalidArgument.field("message", "the first message of a stream must be hello")
         member = await self._member(identity, first.hello.session)
-        held = codec.inventory(first.hello.inventory)
+        if member.streams >= limits.STREAMS_MAX:
+            raise ResourceExhausted(
+                f"{member.streams} streams of this session are open; close one, or send beats by SendHeartbeat",
+                retry_after_s=1.0,
+            )
+        member.streams += 1
+        try:
+            await self._beat_over(member, first.hello, requests, context)
+        finally:
+            member.streams -= 1
+
+    async def _beat_over(
+        self,
+        member: Member,
+        hello: worker_pb2.Hello,
+        requests: AsyncIterator[worker_pb2.HeartbeatRequest],
+        context: Context,
+    ) -> None:
+        held = codec.inventory(hello.inventory)
         answers: asyncio.Queue[worker_pb2.HeartbeatResponse] = asyncio.Queue(ANSWERS_MAX)
 
         def push(directive: Directive) -> None:
@@ -169,7 +192,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             if member.push is push:
                 member.push = None
 
-    @unary(Role.WORKER)
+    @unary(Role.WORKER, counted=False)
     async def SendHeartbeat(
         self, request: worker_pb2.SendHeartbeatRequest, identity: Identity, context: Context
     ) -> worker_pb2.SendHeartbeatResponse:
@@ -186,9 +209,10 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         session = codec.session_id(request.session)
         self._metrics.observe("rota.complete.batch", count)
         waiting: list[asyncio.Future[Settlement] | RotaError] = []
+        now = self._node.clock.monotonic()
         for message in request.results:
             try:
-                waiting.append(self._node.outcomes.enqueue(self._result(message, identity, session)))
+                waiting.append(self._node.outcomes.enqueue(self._result(message, identity, session), now))
             except RotaError as refusal:
                 waiting.append(refusal)
         settled = await asyncio.gather(*(w for w in waiting if not isinstance(w, RotaError)), return_exceptions=True)
@@ -249,6 +273,19 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         problems.raise_any()
         self._trace_context.give_from_handler(specs, message.traceparent, identity.tenant)
         return tuple(specs)
+
+    def _check_held(self, member: Member) -> None:
+        in_flight = self._node.memory.in_flight
+        held = in_flight.count_of(member.id)
+        if held >= limits.SESSION_LEASES_MAX:
+            raise ResourceExhausted(
+                f"this session holds {held} leases; report outcomes before you ask for more", retry_after_s=1.0
+            )
+        if len(in_flight) >= limits.IN_FLIGHT_MAX:
+            raise ResourceExhausted(
+                f"{len(in_flight)} leases wait for their outcomes at this coordinator; poll later, or at another one",
+                retry_after_s=self._node.clock.rng.uniform(1.0, 2.0),
+            )
 
     def _refuse_when_draining(self) -> None:
         if self._node.draining.is_set():

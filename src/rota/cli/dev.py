@@ -98,6 +98,8 @@ class _Dev:
             tls_cert=None,
             tls_key=None,
             tls_client_ca=None,
+            tls_peer_ca=None,
+            tls_peer_name=None,
             drain_timeout_s=min(given.drain_timeout_s, DRAIN_TIMEOUT_MAX_S),
         )
         self._home = DevHome(self._settings.home)

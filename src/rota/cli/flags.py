@@ -45,8 +45,10 @@ def _annotation(key: str) -> Any:
 def _metavar(field: str, key: str) -> str:
     if field.endswith("_s"):
         return "DURATION"
-    if key in ("listen", "advertise"):
+    if key.endswith(("listen", "advertise")):
         return "HOST:PORT"
+    if key.endswith("_name"):
+        return "NAME"
     if key.endswith(("_url", "_endpoint")):
         return "URL"
     return "PATH" if key.startswith("tls_") or key == "home" else "VALUE"

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.commits import Batcher
@@ -10,8 +11,11 @@ from rota.coordinator.dispatcher import Dispatcher
 from rota.coordinator.inflight import ADOPTED, Flight
 from rota.coordinator.members import Directive, Inventory, Member
 from rota.coordinator.memory import Memory
-from rota.domain.errors import AlreadyExists, RotaError, session_gone
-from rota.domain.ids import Fence, JobId, SessionId
+from rota.coordinator.news import Holding
+from rota.coordinator.peers import Peers
+from rota.domain import limits
+from rota.domain.errors import AlreadyExists, ResourceExhausted, RotaError, session_gone
+from rota.domain.ids import Fence, JobId, SessionId, TenantId
 from rota.domain.model import DirectiveKind, Identity, Outcome, Session, SessionState
 from rota.domain.transition import Ending
 from rota.service.completions import Completions, LostLease
@@ -21,6 +25,13 @@ from rota.store.port import BeatUpdate
 log = logging.getLogger(__name__)
 
 BEAT_BATCH_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Beat(BeatUpdate):
+    """A beat on its way to the rows."""
+
+    tenant_id: TenantId
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +52,23 @@ class Attendance:
         completions: Completions,
         clock: Clock,
         database_clock: DatabaseClock,
+        peers: Peers,
     ) -> None:
         self._memory = memory
+        self._peers = peers
         self._dispatcher = dispatcher
         self._sessions = sessions
         self._completions = completions
         self._clock = clock
         self._database_clock = database_clock
-        self._beats: Batcher[BeatUpdate, SessionState] = Batcher(
-            "beats", self._renew, batch_max=BEAT_BATCH_MAX, concurrency=1, key=lambda beat: beat.session_id
+        self.beats: Batcher[Beat, SessionState] = Batcher(
+            "beats",
+            self._renew,
+            clock,
+            batch_max=BEAT_BATCH_MAX,
+            concurrency=1,
+            tenant=attrgetter("tenant_id"),
+            key=attrgetter("session_id"),
         )
 
     @property
@@ -58,6 +77,8 @@ class Attendance:
 
     async def open(self, identity: Identity, session: Session) -> Session:
         """Opens a session, or finds the one that was opened with this id before."""
+        if self._memory.members.get(session.id) is None:
+            self._check_room(identity)
         opened = await self._sessions.open(session)
         if _wish(opened) != _wish(session):
             raise AlreadyExists(
@@ -73,6 +94,7 @@ class Attendance:
         """A living session of the caller's tenant, from memory or from its row."""
         member = self._memory.members.get(session)
         if member is None:
+            self._check_room(identity)
             member = self._remember(identity, await self._sessions.get(identity.tenant_id, session))
         elif member.session.tenant_id != identity.tenant_id:
             raise session_gone(session)
@@ -82,13 +104,23 @@ class Attendance:
         self, member: Member, inventory: Inventory | None, free_slots: int, acknowledged: Sequence[int]
     ) -> BeatAnswer:
         """Renews a session, and tells it what it must know. SESSION_GONE when it is dead."""
-        state = await self._beats.submit(BeatUpdate(member.id, free_slots))
+        if member.beats_unanswered >= limits.BEATS_UNANSWERED_MAX:
+            raise ResourceExhausted(
+                f"{member.beats_unanswered} beats of this session are unanswered; wait for answers, one beat renews "
+                "as well as many",
+                retry_after_s=1.0,
+            )
+        member.beats_unanswered += 1
+        try:
+            state = await self.beats.submit(Beat(member.id, free_slots, member.session.tenant_id))
+        finally:
+            member.beats_unanswered -= 1
         member.last_beat_at = self._clock.monotonic()
         member.free_slots = free_slots
         member.draining = member.draining or state is SessionState.DRAINING
         member.acknowledge(acknowledged)
         lost = () if inventory is None else await self._compare(member, inventory)
-        return BeatAnswer(self._sessions.ttl_s, lost, tuple(member.directives.values()))
+        return BeatAnswer(self._sessions.ttl_s, lost, tuple(member.next_directives()))
 
     async def drain(self, member: Member) -> None:
         """No new jobs for this session; its parked polls are answered."""
@@ -104,10 +136,31 @@ class Attendance:
             LostLease(f.tenant_id, f.job_id, f.fence, Ending(Outcome.RELEASED))
             for f in self._memory.in_flight.of(member.id)
         ]
-        return await self._completions.lose(held) if held else 0
+        released = await self._completions.lose(held) if held else 0
+        # Others may know of more.
+        self._peers.tell_sessions_ended([member.id])
+        return released
+
+    def missing(self, holding: Holding) -> list[LostLease]:
+        """What a session that talks to a peer does not hold of the leases of own shards, by its inventory."""
+        flights = {
+            (f.job_id, f.fence): f
+            for f in self._memory.in_flight.of(holding.session_id)
+            if f.tenant_id == holding.tenant_id and f.shard in self._memory.terms
+        }
+        return [_dropped(flight) for flight in self._sort_out(flights, holding.inventory)]
 
     async def settle_beats(self) -> None:
-        await self._beats.drain()
+        await self.beats.drain()
+
+    def _check_room(self, identity: Identity) -> None:
+        shares = self._memory.members.shares
+        if not shares.has_room(identity.tenant_id):
+            raise ResourceExhausted(
+                f"{shares.of(identity.tenant_id)} of your sessions talk to this coordinator, {shares.total} in all; "
+                "connect to another one, or run fewer workers with more slots each",
+                retry_after_s=self._clock.rng.uniform(1.0, 5.0),
+            )
 
     def _remember(self, identity: Identity, session: Session) -> Member:
         known = self._memory.members.get(session.id)
@@ -123,7 +176,7 @@ class Attendance:
                 member.direct(DirectiveKind.CANCEL, flight.job_id, flight.fence)
         return member
 
-    async def _renew(self, beats: Sequence[BeatUpdate]) -> Sequence[SessionState | RotaError]:
+    async def _renew(self, beats: Sequence[Beat]) -> Sequence[SessionState | RotaError]:
         states = await self._sessions.beat(beats)
         gone = [beat.session_id for beat in beats if beat.session_id not in states]
         for session in gone:
@@ -133,20 +186,27 @@ class Attendance:
     async def _compare(self, member: Member, inventory: Inventory) -> tuple[tuple[JobId, Fence], ...]:
         if not member.take_inventory(inventory):
             return ()
+        for peer in member.asked_by:
+            self._peers.tell_holding(peer, Holding(member.id, member.session.tenant_id, inventory))
+        member.asked_by.clear()
         flights = {(f.job_id, f.fence): f for f in self._memory.in_flight.of(member.id)}
-        for key in inventory.leases & flights.keys():
-            flights[key].proven = True
-        dropped = [f for key, f in flights.items() if key not in inventory.leases and _speaks_of(inventory, f)]
+        dropped = self._sort_out(flights, inventory)
         if dropped:
             log.info("session %s does not hold %d of its leases", member.id, len(dropped))
             await self._completions.lose([_dropped(flight) for flight in dropped])
             for flight in dropped:
-                self._memory.lease_ended(flight.job_id, flight.fence)
-        unknown = inventory.leases - flights.keys()
+                self._memory.lease_ended(flight.tenant_id, flight.job_id, flight.fence)
+        # Of leases of shards that it does not own, or has not read yet, this coordinator may not know the end.
+        unknown = inventory.leases - {key for key, flight in flights.items() if flight.shard in self._memory.terms}
         return tuple(sorted(unknown - await self._really_held(member, unknown)))
 
+    def _sort_out(self, flights: dict[tuple[JobId, Fence], Flight], inventory: Inventory) -> list[Flight]:
+        """Notes what arrived, and finds what did not."""
+        for key in inventory.leases & flights.keys():
+            self._memory.prove(flights[key])
+        return [f for key, f in flights.items() if key not in inventory.leases and _speaks_of(inventory, f)]
+
     async def _really_held(self, member: Member, leases: Collection[tuple[JobId, Fence]]) -> set[tuple[JobId, Fence]]:
-        # Leases of shards that this coordinator does not own, or has not read yet, are known to the rows only.
         if not leases:
             return set()
         return await self._completions.held(member.session.tenant_id, member.id, leases)

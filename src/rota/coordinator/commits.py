@@ -4,16 +4,24 @@ While a connection is free an item is written at once, in the loop's next turn, 
 while all are busy items gather, so a loaded one pays one commit for hundreds. A caller awaits a future and can be
 cancelled at any time: the write is the batcher's own and goes on. An item that the database cannot take fails alone:
 the batch is split in halves until the culprit is found.
+
+Where more waits than one batch takes, tenants take turns (deficit round robin by weight), so that a backlog delays
+the tenant that made it and nobody else. A tenant's own items go in order; where they have priorities, in order of
+priority, which waiting raises.
 """
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from rota.clock import Clock
 from rota.domain.errors import Internal, ResourceExhausted, RotaError, Unavailable
+from rota.domain.ids import TenantId
+from rota.domain.shares import has_room
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +29,21 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 WAITING_MAX = 20_000
-"""Weight that may wait; more is refused, since it would only wait longer."""
+"""Weight that may wait of one tenant; others have an eighth more. What is over would only wait longer."""
+
+TURNS = 64
+"""A tenant's turn is this part of a batch, so that so many tenants share one."""
+
+PRIORITY_STEP_S = 0.25
+"""Waiting this long is worth one level of priority: nine levels are about the time in which WAITING_MAX is written."""
+
+RETRY_AFTER_S = 1.0
+
+FLUSHES = 4
+"""The usual length of a transaction is the mean of about so many: a single slow one says little."""
+
+RECENT_S = 2.0
+"""What the last transactions took says nothing after this time without one."""
 
 
 @dataclass(slots=True)
@@ -30,31 +52,99 @@ class _Pending(Generic[T, R]):
     weight: int
     key: Hashable | None
     future: "asyncio.Future[R]"
+    since: float
+
+
+class _Line(Generic[T, R]):
+    """What waits of one tenant, by priority. `credit` is the weight that it may take before others have their turn."""
+
+    __slots__ = ("credit", "queues", "tenant", "weight")
+
+    def __init__(self, tenant: TenantId | None, credit: int) -> None:
+        self.tenant = tenant
+        self.credit = credit
+        self.weight = 0
+        self.queues: dict[int, deque[_Pending[T, R]]] = {}
+
+    def next_priority(self) -> int:
+        """The priority whose first item goes next. Its order never changes while it waits."""
+        queues = self.queues
+        if len(queues) == 1:
+            return next(iter(queues))
+        return min(queues, key=lambda priority: queues[priority][0].since - priority * PRIORITY_STEP_S)
+
+
+class Pace:
+    """How the transactions of one batcher go. Times are monotonic."""
+
+    def __init__(self) -> None:
+        self._writing = 0
+        self._progress_at = 0.0
+        self._usual_s = 0.0
+        self._queued_s = 0.0
+
+    def began(self, now: float, waited_s: float) -> None:
+        self._fade(now)
+        if not self._writing:
+            self._progress_at = now
+        self._writing += 1
+        self._queued_s = waited_s
+
+    def ended(self, now: float, took_s: float) -> None:
+        self._fade(now)
+        self._writing -= 1
+        self._progress_at = now
+        self._usual_s += (took_s - self._usual_s) / FLUSHES
+
+    def lag_s(self, now: float) -> float:
+        """How long a transaction takes, judging by the latest ones, or by how long none has ended."""
+        silent_s = now - self._progress_at
+        if self._writing:
+            return max(self._usual_s, silent_s)
+        return self._usual_s if silent_s < RECENT_S else 0.0
+
+    def queued_s(self, now: float) -> float:
+        """How long the oldest item of the latest batch waited for it."""
+        return self._queued_s if self._writing or now - self._progress_at < RECENT_S else 0.0
+
+    def _fade(self, now: float) -> None:
+        if not self._writing and now - self._progress_at >= RECENT_S:
+            self._usual_s = 0.0
 
 
 class Batcher(Generic[T, R]):
     """`flush` writes a list of items and answers one result or refusal for each, in order.
 
-    Items with the same `key` never share a batch; `weight` is an item's share of `batch_max`.
+    Items with the same `key` never share a batch; `weight` is an item's share of `batch_max`, `tenant` whose it is.
     """
 
     def __init__(
         self,
         name: str,
         flush: Callable[[Sequence[T]], Awaitable[Sequence[R | RotaError]]],
+        clock: Clock,
         *,
         batch_max: int,
         concurrency: int,
+        tenant: Callable[[T], TenantId | None] = lambda _: None,
+        priority: Callable[[T], int] | None = None,
         weight: Callable[[T], int] = lambda _: 1,
         key: Callable[[T], Hashable | None] = lambda _: None,
     ) -> None:
+        self.pace = Pace()
         self._name = name
+        self._task_name = f"commit {name}"
         self._flush = flush
+        self._now = clock.monotonic
         self._batch_max = batch_max
+        self._turn = max(batch_max // TURNS, 1)
         self._free = concurrency
+        self._tenant = tenant
+        self._priority = priority
         self._weight = weight
         self._key = key
-        self._waiting: deque[_Pending[T, R]] = deque()
+        self._lines: dict[TenantId | None, _Line[T, R]] = {}
+        self._turns: deque[_Line[T, R]] = deque()
         self._waiting_weight = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._pumping = False
@@ -63,20 +153,49 @@ class Batcher(Generic[T, R]):
         """Writes one item together with others; its own result or refusal."""
         return await self.enqueue(item)
 
-    def enqueue(self, item: T) -> "asyncio.Future[R]":
+    def enqueue(self, item: T, now: float | None = None) -> "asyncio.Future[R]":
+        """The same as a future. `now` is monotonic: who brings hundreds of items looks at the clock once."""
+        tenant = self._tenant(item)
         weight = self._weight(item)
-        if self._waiting_weight + weight > WAITING_MAX:
-            raise ResourceExhausted(
-                f"{self._waiting_weight} {self._name} wait for the database already; slow down", retry_after_s=1.0
-            )
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Pending(item, weight, self._key(item), future))
-        self._waiting_weight += weight
+        line = self._lines.get(tenant)
+        total = self._waiting_weight + weight
+        if total > WAITING_MAX:
+            self._check_room(0 if line is None else line.weight, weight)
+        if line is None:
+            line = self._lines[tenant] = _Line(tenant, self._turn)
+            self._turns.append(line)
+        line.weight += weight
+        self._waiting_weight = total
+        priority = 0 if self._priority is None else self._priority(item)
+        queue = line.queues.get(priority)
+        if queue is None:
+            queue = line.queues[priority] = deque()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
+        queue.append(_Pending(item, weight, self._key(item), future, self._now() if now is None else now))
         if self._free and not self._pumping:
             # Not here: what one call brings is to go in one transaction, not its first item alone.
             self._pumping = True
-            asyncio.get_running_loop().call_soon(self._pump)
+            loop.call_soon(self._pump)
         return future
+
+    def _check_room(self, own: int, weight: int) -> None:
+        total = self._waiting_weight
+        if not has_room(own + weight, total + weight, WAITING_MAX):
+            raise ResourceExhausted(
+                f"{own} of your {self._name} wait for the database already, {total} in all; slow down",
+                retry_after_s=RETRY_AFTER_S,
+            )
+
+    def waited_s(self, tenant: TenantId, priority: int | None, now: float) -> float:
+        """How long the tenant's oldest item has waited, of this priority or of any; 0 where none waits."""
+        line = self._lines.get(tenant)
+        if line is None:
+            return 0.0
+        if priority is not None:
+            queue = line.queues.get(priority)
+            return 0.0 if queue is None else now - queue[0].since
+        return now - min(queue[0].since for queue in line.queues.values())
 
     async def drain(self) -> None:
         """Waits until everything that was submitted is written."""
@@ -86,48 +205,92 @@ class Batcher(Generic[T, R]):
 
     def _pump(self) -> None:
         self._pumping = False
-        while self._free and self._waiting:
+        while self._free and self._turns:
             self._free -= 1
-            task = asyncio.create_task(self._write(self._take()), name=f"commit {self._name}")
+            task = asyncio.create_task(self._write(*self._take()), name=self._task_name)
             self._tasks.add(task)
             task.add_done_callback(self._written)
 
-    def _take(self) -> list[_Pending[T, R]]:
+    def _take(self) -> tuple[list[_Pending[T, R]], float]:
+        """The next batch, and since when its oldest item waits."""
         batch: list[_Pending[T, R]] = []
         keys: set[Hashable] = set()
-        later: list[_Pending[T, R]] = []
+        oldest = math.inf
+        passed: list[_Line[T, R]] = []
+        turns = self._turns
         room = self._batch_max
-        while self._waiting:
-            pending = self._waiting[0]
-            if batch and pending.weight > room:
-                break
-            self._waiting.popleft()
-            if pending.key is not None and pending.key in keys:
-                later.append(pending)
+        while turns and room > 0:
+            line = turns[0]
+            priority = line.next_priority()
+            queue = line.queues[priority]
+            since = queue[0].since
+            alone = len(turns) == 1
+            left = before = room if alone else min(room, line.credit)
+            many = len(line.queues) > 1
+            repeated = False
+            while queue:
+                pending = queue[0]
+                weight = pending.weight
+                key = pending.key
+                if weight > left and (batch or (not alone and weight > line.credit)):
+                    break
+                if key is not None:
+                    if key in keys:
+                        repeated = True
+                        break
+                    keys.add(key)
+                left -= weight
+                batch.append(pending)
+                queue.popleft()
+                if many:
+                    break
+            taken = before - left
+            if taken and since < oldest:
+                oldest = since
+            room -= taken
+            line.weight -= taken
+            self._waiting_weight -= taken
+            # Who is alone takes more than its credit, and owes nobody for that.
+            line.credit = max(line.credit - taken, 0)
+            if not queue:
+                del line.queues[priority]
+                if not line.queues:
+                    turns.popleft()
+                    del self._lines[line.tenant]
+            elif repeated:
+                # It goes first in the next batch; what is behind it does not overtake it.
+                passed.append(turns.popleft())
+            elif many and taken:
                 continue
-            if pending.key is not None:
-                keys.add(pending.key)
-            room -= pending.weight
-            batch.append(pending)
-            self._waiting_weight -= pending.weight
-        self._waiting.extendleft(reversed(later))
-        return batch
+            elif queue[0].weight > line.credit and not alone:
+                line.credit += self._turn
+                turns.rotate(-1)
+            elif batch and queue[0].weight > room:
+                break
+        turns.extendleft(reversed(passed))
+        return batch, oldest
 
     def _written(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         self._free += 1
         self._pump()
 
-    async def _write(self, batch: list[_Pending[T, R]]) -> None:
+    async def _write(self, batch: list[_Pending[T, R]], oldest: float) -> None:
+        began = self._now()
+        self.pace.began(began, began - oldest)
         try:
-            results = await self._flush([pending.item for pending in batch])
+            try:
+                results = await self._flush([pending.item for pending in batch])
+            finally:
+                now = self._now()
+                self.pace.ended(now, now - began)
         except Unavailable as error:
             self._fail(batch, error)
         except Exception as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
-                await self._write(batch[:middle])
-                await self._write(batch[middle:])
+                await self._write(batch[:middle], oldest)
+                await self._write(batch[middle:], oldest)
                 return
             log.exception("one of the %s cannot be written", self._name)
             refusal = error if isinstance(error, RotaError) else Internal(f"the write failed: {type(error).__name__}")

@@ -4,22 +4,31 @@ A waiting poll holds no row. Once a job is in hand, one statement claims for man
 worker before it has committed. The claim runs in a task of its own that no RPC's cancellation reaches: when a caller
 has gone meanwhile, its grants are given back at once. A claim whose outcome is unknown is ended like a lost answer, by
 its fence, and then its jobs are looked up again.
+
+A poll for which a peer offers a better job than there is here is served by a claim at that peer.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rota.clock import Clock, DatabaseClock
+from rota.coordinator.demand import Demands
+from rota.coordinator.gates import Gates
 from rota.coordinator.inflight import Flight
 from rota.coordinator.members import Delivery, Member
 from rota.coordinator.memory import Memory
-from rota.domain import ids, limits
-from rota.domain.errors import RotaError
-from rota.domain.fairness import Entry, Wants
-from rota.domain.ids import JobId, ShardNo, TenantId
+from rota.coordinator.news import ClaimWish, Offer
+from rota.coordinator.offers import Offers
+from rota.coordinator.parking import Guest, Parking, Poll, Turn
+from rota.coordinator.peers import Peers
+from rota.coordinator.queuebook import QueueBook
+from rota.domain import ids, limiting, limits
+from rota.domain.errors import RotaError, Unavailable
+from rota.domain.fairness import TURN_JOBS, Entry, Wants
+from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import Grant, Outcome
 from rota.domain.transition import Ending
 from rota.service.completions import LostLease
@@ -29,30 +38,40 @@ from rota.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
+FORWARDED_AT_ONCE = 64
+"""Claims at peers on their way. More would only queue up there."""
 
-@dataclass(slots=True, eq=False)
-class Poll:
-    """One waiting Lease call. `give_up_at` is monotonic: no claim is begun for it after that."""
+GUESTS_MAX = 1_000
+"""Claims of peers that wait for a connection."""
 
-    member: Member
-    wants: Wants
-    poller: int
-    request_id: str
+LEASE_BYTES_MAX = limits.PAYLOAD_BYTES_MAX + limits.HEADERS_BYTES_MAX + limits.LEASE_OVERHEAD_BYTES
+"""An answer with less room than this is full."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one poll gets in a round."""
+
     capacity: int
-    bytes_max: int
-    give_up_at: float
-    answer: "asyncio.Future[Delivery | None]"
-    claiming: bool = False
-    abandoned: bool = False
-    timer: asyncio.TimerHandle | None = None
+    bytes_left: int
+    jobs: list[JobId] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        return self.capacity <= 0 or (bool(self.jobs) and self.bytes_left < LEASE_BYTES_MAX)
 
 
 @dataclass(slots=True)
 class _Round:
-    """One claim statement: who is to get which jobs, best first."""
+    """One claim: who is to get which jobs, best first. `limited`: those under exact limits."""
 
-    claims: list[Claim] = field(default_factory=list)
-    polls: list[tuple[Poll, list[JobId]]] = field(default_factory=list)
+    plain: list[Claim] = field(default_factory=list)
+    limited: list[Claim] = field(default_factory=list)
+    polls: dict[Poll, _Share] = field(default_factory=dict)
+    guests: list[tuple[Guest, list[JobId]]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.plain or self.limited)
 
 
 class Dispatcher:
@@ -63,7 +82,13 @@ class Dispatcher:
         clock: Clock,
         database_clock: DatabaseClock,
         metrics: Metrics,
+        peers: Peers,
+        demands: Demands,
+        offers: Offers,
+        gates: Gates,
+        book: QueueBook,
         *,
+        me: CoordinatorId,
         trusted: Callable[[], bool],
         give_back: Callable[[Sequence[LostLease]], None],
         claims_at_once: int,
@@ -73,21 +98,29 @@ class Dispatcher:
         self._clock = clock
         self._database_clock = database_clock
         self._metrics = metrics
+        self._peers = peers
+        self._demands = demands
+        self._offers = offers
+        self._gates = gates
+        self._book = book
+        self._me = me
         self._trusted = trusted
         self._give_back = give_back
         self._free = claims_at_once
-        self._waiting: dict[tuple[TenantId, str], OrderedDict[Poll, None]] = {}
-        self._parked = 0
+        self._forwarding = 0
+        self._waiting = Parking()
+        self._guests: deque[Guest] = deque()
         self._by_call: dict[tuple[str, int], Poll] = {}
         self._counters: dict[ShardNo, tuple[int, int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
         memory.on_ready = self.pump
         memory.on_member_gone = self.drop
+        gates.on_open = self.pump
 
     @property
     def parked(self) -> int:
-        return self._parked
+        return len(self._waiting)
 
     async def lease(
         self,
@@ -146,16 +179,33 @@ class Dispatcher:
             if self._by_call.get((member.id, poller)) is poll:
                 del self._by_call[member.id, poller]
 
+    async def claim_for(self, wish: ClaimWish, wants: Wants) -> list[Grant]:
+        """Claims what is ready for a session that is attached to a peer."""
+        if self._draining or not self._trusted() or len(self._guests) >= GUESTS_MAX:
+            raise Unavailable("this coordinator grants nothing for now; try again", retry_after_s=0.1)
+        guest = Guest(wish, wants, asyncio.get_running_loop().create_future())
+        self._guests.append(guest)
+        self.pump()
+        try:
+            return await guest.answer
+        except asyncio.CancelledError:
+            if guest.answer.done() and not guest.answer.cancelled():
+                self._give_back([_not_arrived(g.tenant_id, g.job_id, g.fence) for g in guest.answer.result()])
+            raise
+
     def pump(self) -> None:
-        """Starts claims while there are jobs, polls and a free connection."""
-        while self._free and self._parked and not self._draining and self._trusted():
+        """Starts claims while there are jobs, somebody who waits, and a free connection."""
+        if self._draining:
+            return
+        if self._demands and self._waiting:
+            self._forward()
+        while self._free and (self._waiting or self._guests) and self._trusted():
             round = self._match()
-            if not round.claims:
-                return
+            if not round:
+                break
             self._free -= 1
-            task = asyncio.create_task(self._claim(round), name="claim")
-            self._tasks.add(task)
-            task.add_done_callback(self._claimed)
+            self._start(self._claim(round), self._claimed)
+        self._offers.look()
 
     def drop(self, member: Member) -> None:
         """Answers the polls of a session that takes no more jobs."""
@@ -165,6 +215,9 @@ class Dispatcher:
     async def drain(self) -> None:
         """Answers every parked poll empty and waits for the claims on their way."""
         self._draining = True
+        for guest in self._guests:
+            _answer(guest, [])
+        self._guests.clear()
         for poll in list(self._by_call.values()):
             if not poll.claiming:
                 self._finish(poll, None)
@@ -186,76 +239,174 @@ class Dispatcher:
             for grant in delivery.grants:
                 flight = self._memory.in_flight.get(grant.job_id)
                 if flight is not None and flight.fence == grant.fence:
-                    flight.proven = True
+                    self._memory.prove(flight)
 
     def _match(self) -> _Round:
         round = _Round()
-        room = limits.CLAIM_BATCH_MAX
+        room = self._seat_guests(round, limits.CLAIM_BATCH_MAX)
+        ready = self._memory.ready
         now = self._clock.monotonic()
-        for key in list(self._memory.ready.queues()):
-            polls = self._waiting.get(key)
-            while polls and room > 0:
-                matched = False
-                for poll in polls:
-                    if poll.give_up_at < now - limits.LEASE_DEADLINE_MARGIN_S:
-                        continue
-                    entries = self._memory.ready.take(poll.wants, min(poll.capacity, room), poll.bytes_max)
-                    claims = [c for entry in entries if (c := self._mint(entry, poll)) is not None]
-                    if claims:
-                        matched = True
-                        break
-                if not matched:
-                    break
-                self._unpark(poll)
-                poll.claiming = True
-                room -= len(claims)
-                round.claims += claims
-                round.polls.append((poll, [c.entry.id for c in claims]))
-            if room <= 0:
-                break
+        while room > 0 and self._waiting and (turn := ready.next_turn()) is not None:
+            given = self._serve(round, turn, min(room, TURN_JOBS), now)
+            if not given:
+                ready.pass_over(*turn)
+            room -= given
+        for poll in round.polls:
+            self._unpark(poll)
+            poll.claiming = True
         return round
 
-    def _mint(self, entry: Entry, poll: Poll) -> Claim | None:
-        term = self._memory.terms.get(entry.shard)
-        if term is None:
-            return None
-        epoch, counter = self._counters.get(entry.shard, (term.epoch, 0))
-        counter = counter + 1 if epoch == term.epoch else 1
-        self._counters[entry.shard] = (term.epoch, counter)
-        self._memory.claiming.add(entry.id)
-        return Claim(entry, ids.mint_fence(term.epoch, counter), poll.member.id)
+    def _serve(self, round: _Round, turn: Turn, most: int, now: float) -> int:
+        """Gives jobs of one queue to one poll that wants them; how many."""
+        for wants in self._waiting.groups(turn):
+            for poll in self._waiting.of(turn, wants):
+                share = round.polls.get(poll)
+                if share is None:
+                    if poll.give_up_at < now - limits.LEASE_DEADLINE_MARGIN_S:
+                        continue
+                    share = _Share(poll.capacity, poll.bytes_max)
+                elif share.full:
+                    continue
+                entries = self._memory.ready.take(wants, min(share.capacity, most), share.bytes_left)
+                if not entries:
+                    break
+                share.capacity -= len(entries)
+                share.bytes_left -= sum([entry.size for entry in entries])
+                share.jobs += self._mint(round, entries, poll.member.id)
+                round.polls[poll] = share
+                self._waiting.served(turn, wants)
+                return len(entries)
+        return 0
+
+    def _seat_guests(self, round: _Round, room: int) -> int:
+        """Serves claims of peers, each of which is answered at once, if with nothing; the room that is left."""
+        while self._guests and room > 0:
+            guest = self._guests.popleft()
+            if guest.answer.done():
+                continue
+            wish = guest.wish
+            entries = self._memory.ready.take(guest.wants, min(wish.capacity, room), wish.bytes_max)
+            if entries:
+                room -= len(entries)
+                round.guests.append((guest, self._mint(round, entries, wish.session_id)))
+            else:
+                _answer(guest, [])
+        return room
+
+    def _mint(self, round: _Round, entries: Sequence[Entry], session: SessionId) -> list[JobId]:
+        minted = []
+        for entry in entries:
+            term = self._memory.terms.get(entry.shard)
+            if term is None:
+                continue
+            epoch, counter = self._counters.get(entry.shard, (term.epoch, 0))
+            counter = counter + 1 if epoch == term.epoch else 1
+            self._counters[entry.shard] = (term.epoch, counter)
+            self._memory.claiming.add(entry.id)
+            claims = round.limited if self._book.limits(entry) else round.plain
+            claims.append(Claim(entry, ids.mint_fence(term.epoch, counter), session))
+            minted.append(entry.id)
+        return minted
 
     async def _claim(self, round: _Round) -> None:
-        tenants = {poll.member.session.tenant_id: poll.member.tenant for poll, _ in round.polls}
-        try:
-            grants = await self._leases.claim(round.claims, tenants, self._database_clock.now())
-        except Exception as error:
-            log.log(
-                logging.WARNING if isinstance(error, RotaError) else logging.ERROR,
-                "a claim of %d jobs failed: %s",
-                len(round.claims),
-                error,
-                exc_info=not isinstance(error, RotaError),
-            )
-            self._undo(round)
-            return
+        tenants = {poll.member.session.tenant_id: poll.member.tenant for poll in round.polls}
+        tenants |= {guest.wish.tenant_id: guest.wish.tenant for guest, _ in round.guests}
+        grants = await self._claim_plain(round.plain, tenants) if round.plain else []
+        if round.limited:
+            grants += await self._claim_limited(round.limited, tenants)
         by_job = {grant.job_id: grant for grant in grants}
         now = self._clock.monotonic()
-        for claim in round.claims:
-            self._memory.claimed(claim.entry.id)
-        if len(grants) < len(round.claims):
-            missed = [c for c in round.claims if c.entry.id not in by_job]
-            self._give_back([_doubt(claim) for claim in missed])
-        for poll, wanted in round.polls:
-            self._deliver(poll, [by_job[job] for job in wanted if job in by_job], now)
-        self._observe(round.claims)
+        for guest, wanted in round.guests:
+            self._deliver_to(guest, [by_job[job] for job in wanted if job in by_job], now)
+        for poll, share in round.polls.items():
+            found = [by_job[job] for job in share.jobs if job in by_job]
+            self._deliver(poll, found, poll.member.number_batch() if found else 0, now)
+        if grants:
+            self._observe(round)
 
-    def _deliver(self, poll: Poll, grants: list[Grant], now: float) -> None:
+    async def _claim_plain(self, claims: Sequence[Claim], tenants: Mapping[TenantId, str]) -> list[Grant]:
+        try:
+            grants = await self._leases.claim(claims, tenants, self._database_clock.now())
+        except Exception as error:
+            self._failed(claims, error)
+            return []
+        self._settle(claims, grants)
+        return grants
+
+    async def _claim_limited(self, claims: Sequence[Claim], tenants: Mapping[TenantId, str]) -> list[Grant]:
+        try:
+            found = await self._leases.claim_limited(claims, tenants, self._database_clock.now())
+        except Exception as error:
+            self._failed(claims, error)
+            return []
+        self._gates.refused(found.closed)
+        granted = {grant.job_id for grant in found.grants}
+        passed = []
+        refused = []
+        for claim in claims:
+            entry = claim.entry
+            if entry.id in granted:
+                self._gates.granted(entry)
+            elif not found.closed.keys().isdisjoint(
+                limiting.gates(entry.tenant_id, entry.queue, entry.concurrency_key)
+            ):
+                refused.append(entry)
+                continue
+            passed.append(claim)
+        self._settle(passed, found.grants)
+        for entry in refused:
+            self._memory.claimed(entry.id)
+        self._memory.accept(refused)
+        return found.grants
+
+    def _settle(self, claims: Sequence[Claim], grants: Sequence[Grant]) -> None:
+        for claim in claims:
+            self._memory.claimed(claim.entry.id)
+        if len(grants) < len(claims):
+            granted = {grant.job_id for grant in grants}
+            missed = [claim for claim in claims if claim.entry.id not in granted]
+            self._give_back([_doubt(claim) for claim in missed])
+            # A limit that was not known here may be the reason.
+            self._book.follow()
+
+    def _failed(self, claims: Sequence[Claim], error: Exception) -> None:
+        log.log(
+            logging.WARNING if isinstance(error, RotaError) else logging.ERROR,
+            "a claim of %d jobs failed: %s",
+            len(claims),
+            error,
+            exc_info=not isinstance(error, RotaError),
+        )
+        for claim in claims:
+            self._memory.claimed(claim.entry.id)
+        self._give_back([_doubt(claim) for claim in claims])
+
+    def _deliver_to(self, guest: Guest, grants: list[Grant], now: float) -> None:
+        wish = guest.wish
+        for grant in grants:
+            self._memory.in_flight.add(
+                Flight(
+                    grant.tenant_id,
+                    grant.job_id,
+                    grant.shard,
+                    grant.fence,
+                    grant.session_id,
+                    now + grant.run_timeout_s,
+                    poller=wish.poller,
+                    batch=wish.batch,
+                    via=wish.caller,
+                    granted_at=now,
+                )
+            )
+        if not _answer(guest, grants):
+            self._give_back([_not_arrived(g.tenant_id, g.job_id, g.fence) for g in grants])
+
+    def _deliver(self, poll: Poll, grants: list[Grant], batch: int, now: float) -> None:
         poll.claiming = False
         if not grants:
             self._park_again(poll)
             return
-        delivery = poll.member.deliver(poll.poller, poll.request_id, grants, now)
+        delivery = poll.member.deliver(batch, poll.poller, poll.request_id, grants, now)
         for grant in grants:
             self._memory.in_flight.add(
                 Flight(
@@ -276,31 +427,97 @@ class Dispatcher:
         else:
             self._finish(poll, delivery)
 
-    def _undo(self, round: _Round) -> None:
-        for claim in round.claims:
-            self._memory.claimed(claim.entry.id)
-        self._give_back([_doubt(claim) for claim in round.claims])
-        for poll, _ in round.polls:
-            poll.claiming = False
-            self._park_again(poll)
+    def _forward(self) -> None:
+        """Claims at peers for the polls for which they offer something better than there is here."""
+        now = self._clock.monotonic()
+        for kind in self._demands.offered():
+            turn = (kind.tenant_id, kind.queue)
+            for wants in self._waiting.groups(turn):
+                for poll in list(self._waiting.of(turn, wants)):
+                    if self._forwarding >= FORWARDED_AT_ONCE:
+                        return
+                    if poll.give_up_at < now - limits.LEASE_DEADLINE_MARGIN_S:
+                        continue
+                    if not self._forward_one(poll):
+                        break
 
-    def _observe(self, claims: Sequence[Claim]) -> None:
+    def _forward_one(self, poll: Poll) -> bool:
+        """False: here is something better for it and its like."""
+        found = self._demands.best(poll.member.kinds)
+        if found is None:
+            return False
+        peer, order = found
+        here = self._memory.ready.peek(poll.wants) if self._trusted() else None
+        if here is not None and here <= order:
+            return False
+        kinds = self._demands.of(poll.member.kinds, peer)
+        self._demands.use(kinds, peer, poll.capacity)
+        self._unpark(poll)
+        poll.claiming = True
+        self._forwarding += 1
+        self._start(self._claim_at(poll, peer, kinds), self._forwarded)
+        return True
+
+    async def _claim_at(self, poll: Poll, peer: CoordinatorId, kinds: tuple[int, ...]) -> None:
+        member = poll.member
+        batch = member.number_batch()
+        wish = ClaimWish(
+            self._me,
+            member.session.tenant_id,
+            member.tenant,
+            member.id,
+            poll.poller,
+            batch,
+            kinds,
+            poll.capacity,
+            poll.bytes_max,
+        )
+        grants: list[Grant] = []
+        try:
+            claimed = await self._peers.claim(peer, wish)
+        except RotaError as error:
+            # Offers of one that does not answer are nothing; what it may have granted it looks for itself.
+            log.debug("a claim at coordinator %s failed: %s", peer, error)
+            self._demands.forget(peer)
+        else:
+            grants = claimed.grants
+            # Nothing, although something is left, is no reason to ask again at once.
+            self._demands.hear(peer, claimed.left if grants else [Offer(id, 0) for id in kinds])
+            self._metrics.add("rota.leases.forwarded", len(grants))
+        self._deliver(poll, grants, batch, self._clock.monotonic())
+
+    def _observe(self, round: _Round) -> None:
         now = self._database_clock.now()
-        for claim in claims:
+        for claim in (*round.plain, *round.limited):
             self._metrics.observe("rota.lag.dispatch", max(now - claim.entry.due, 0.0))
 
+    def _start(self, work: Coroutine[None, None, None], done: "Callable[[asyncio.Task[None]], None]") -> None:
+        task = asyncio.create_task(work, name="claim")
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
     def _claimed(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
         self._free += 1
+        self._ended(task)
+
+    def _forwarded(self, task: "asyncio.Task[None]") -> None:
+        self._forwarding -= 1
+        self._ended(task)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("a claim ended badly", exc_info=task.exception())
         self.pump()
 
     def _park(self, poll: Poll) -> None:
         self._by_call[poll.member.id, poll.poller] = poll
-        self._parked += 1
+        self._waiting.add(poll)
         for queue in poll.wants.queues:
-            self._waiting.setdefault((poll.wants.tenant_id, queue), OrderedDict())[poll] = None
+            self._memory.ready.wake(poll.wants.tenant_id, queue)
+        if not poll.member.kinds:
+            poll.member.kinds = self._demands.kinds(poll.wants)
+        self._demands.change(poll.member.kinds, poll.capacity)
 
     def _park_again(self, poll: Poll) -> None:
         if poll.answer.done():
@@ -311,19 +528,11 @@ class Dispatcher:
             self._park(poll)
 
     def _unpark(self, poll: Poll) -> None:
-        self._parked -= 1
-        for queue in poll.wants.queues:
-            key = (poll.wants.tenant_id, queue)
-            waiting = self._waiting[key]
-            del waiting[poll]
-            if not waiting:
-                del self._waiting[key]
-
-    def _is_parked(self, poll: Poll) -> bool:
-        return poll in self._waiting.get((poll.wants.tenant_id, poll.wants.queues[0]), ())
+        self._waiting.remove(poll)
+        self._demands.change(poll.member.kinds, -poll.capacity)
 
     def _finish(self, poll: Poll, delivery: Delivery | None) -> None:
-        if self._is_parked(poll):
+        if poll in self._waiting:
             self._unpark(poll)
         if not poll.answer.done():
             poll.answer.set_result(delivery)
@@ -341,7 +550,7 @@ class Dispatcher:
 
     def _abandon(self, poll: Poll) -> None:
         poll.abandoned = True
-        if self._is_parked(poll):
+        if poll in self._waiting:
             self._unpark(poll)
         elif poll.answer.done() and not poll.answer.cancelled():
             delivery = poll.answer.result()
@@ -353,11 +562,21 @@ class Dispatcher:
 def undelivered(deliveries: Sequence[Delivery]) -> list[LostLease]:
     """The leases of answers that did not arrive, to be given back without counting."""
     return [
-        LostLease(grant.tenant_id, grant.job_id, grant.fence, Ending(Outcome.UNDELIVERED))
-        for delivery in deliveries
-        for grant in delivery.grants
+        _not_arrived(grant.tenant_id, grant.job_id, grant.fence) for delivery in deliveries for grant in delivery.grants
     ]
 
 
 def _doubt(claim: Claim) -> LostLease:
-    return LostLease(claim.entry.tenant_id, claim.entry.id, claim.fence, Ending(Outcome.UNDELIVERED))
+    return _not_arrived(claim.entry.tenant_id, claim.entry.id, claim.fence)
+
+
+def _not_arrived(tenant: TenantId, job: JobId, fence: Fence) -> LostLease:
+    return LostLease(tenant, job, fence, Ending(Outcome.UNDELIVERED))
+
+
+def _answer(guest: Guest, grants: list[Grant]) -> bool:
+    """False: the caller has gone."""
+    if guest.answer.done():
+        return False
+    guest.answer.set_result(grants)
+    return True

@@ -1,10 +1,11 @@
-"""The leases of owned shards, as this coordinator knows them."""
+"""The leases of owned shards, as this coordinator knows them, and those of others' that it handed out."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
+from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 
 ADOPTED = "this coordinator took over a lease; whether it arrived is known to the worker alone"
 """Why a worker is asked for its inventory."""
@@ -15,7 +16,8 @@ class Flight:
     """One lease. `run_deadline` is on the monotonic clock; `proven`: the worker has said that it holds it;
     `cancelling`: its worker is, or is to be, told to stop.
 
-    `poller` and `batch` name the answer it travelled in; -1 and 0 where another coordinator gave it.
+    `poller` and `batch` name the answer it travelled in; -1 and 0 where another coordinator gave it. `via`: the peer
+    that asked for it on behalf of a session of its own, and hears of its receipt; `granted_at` is monotonic.
     """
 
     tenant_id: TenantId
@@ -28,6 +30,8 @@ class Flight:
     poller: int = -1
     batch: int = 0
     cancelling: bool = False
+    via: CoordinatorId | None = None
+    granted_at: float = 0.0
 
     @property
     def adopted(self) -> bool:
@@ -40,6 +44,7 @@ class InFlight:
         self._by_job: dict[JobId, Flight] = {}
         self._by_session: dict[SessionId, dict[JobId, Flight]] = {}
         self._deadlines: list[tuple[float, JobId, Fence]] = []
+        self._guests: deque[Flight] = deque()
 
     def __len__(self) -> int:
         return len(self._by_job)
@@ -63,6 +68,8 @@ class InFlight:
         self._by_job[flight.job_id] = flight
         self._by_session.setdefault(flight.session_id, {})[flight.job_id] = flight
         heapq.heappush(self._deadlines, (flight.run_deadline, flight.job_id, flight.fence))
+        if flight.via is not None:
+            self._guests.append(flight)
 
     def remove(self, job: JobId, fence: Fence) -> None:
         flight = self._by_job.get(job)
@@ -76,6 +83,9 @@ class InFlight:
         if len(self._deadlines) > 1_000 and len(self._deadlines) > 2 * len(self._by_job):
             self._deadlines = [(f.run_deadline, f.job_id, f.fence) for f in self._by_job.values()]
             heapq.heapify(self._deadlines)
+
+    def count_of(self, session: SessionId) -> int:
+        return len(self._by_session.get(session, ()))
 
     def of(self, session: SessionId) -> list[Flight]:
         return list(self._by_session.get(session, {}).values())
@@ -93,6 +103,16 @@ class InFlight:
                 found.append(flight)
         return found
 
-    def forget_shards(self, shards: frozenset[ShardNo]) -> None:
-        for flight in [f for f in self._by_job.values() if f.shard in shards]:
+    def unheard(self, granted_before: float) -> list[Flight]:
+        """Takes the leases out of those that were granted for peers whose receipt nobody has told of since."""
+        found = []
+        while self._guests and self._guests[0].granted_at < granted_before:
+            flight = self._guests.popleft()
+            if not flight.proven and self._by_job.get(flight.job_id) is flight:
+                found.append(flight)
+        return found
+
+    def forget_shards(self, shards: frozenset[ShardNo], sessions: Container[SessionId] = ()) -> None:
+        """Drops the leases of these shards, but for those of sessions whose answers are given here."""
+        for flight in [f for f in self._by_job.values() if f.shard in shards and f.session_id not in sessions]:
             self.remove(flight.job_id, flight.fence)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from rota.domain import limits
 from rota.domain.fairness import Wants
-from rota.domain.ids import Fence, JobId, SessionId
+from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Grant, Session, SessionState
+from rota.domain.shares import Shares
 
 BATCH_MAX = 1 << 62
 """What claims to be a batch from here on is none: batches begin with milliseconds and count answers."""
@@ -69,6 +70,14 @@ class Member:
     last_beat_at: float = 0.0
     free_slots: int = 0
     inventory_seq: int = 0
+    asked_by: set[CoordinatorId] = field(default_factory=set)
+    """Peers that wait for its next inventory."""
+    kinds: tuple[int, ...] = ()
+    """What its polls demand of peers (`coordinator.demand`)."""
+    streams: int = 0
+    beats_unanswered: int = 0
+    slow_down_at: float | None = None
+    """When it was last asked to poll less, monotonic; None: it may poll as it likes."""
 
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -95,13 +104,25 @@ class Member:
         if self.push is not None:
             self.push(directive)
 
+    def withdraw(self, kind: DirectiveKind) -> None:
+        """Asks no more for this, where it was not done yet."""
+        self.directives = {id: d for id, d in self.directives.items() if d.kind is not kind}
+
     def acknowledge(self, ids: Iterable[int]) -> None:
         for id in ids:
             self.directives.pop(id, None)
 
-    def deliver(self, poller: int, request_id: str, grants: list[Grant], now: float) -> Delivery:
-        delivery = Delivery(self.next_batch, poller, request_id, grants, now)
+    def next_directives(self) -> list[Directive]:
+        """The oldest, as many as go into one answer."""
+        return list(itertools.islice(self.directives.values(), limits.DIRECTIVES_PER_ANSWER_MAX))
+
+    def number_batch(self) -> int:
+        """The number of a batch to come."""
         self.next_batch += 1
+        return self.next_batch - 1
+
+    def deliver(self, batch: int, poller: int, request_id: str, grants: list[Grant], now: float) -> Delivery:
+        delivery = Delivery(batch, poller, request_id, grants, now)
         self.deliveries.append(delivery)
         return delivery
 
@@ -139,7 +160,7 @@ class Member:
         if 0 < inventory.seq < self.inventory_seq:
             return False
         self.inventory_seq = max(self.inventory_seq, inventory.seq)
-        self.directives = {id: d for id, d in self.directives.items() if d.kind is not DirectiveKind.RESYNC}
+        self.withdraw(DirectiveKind.RESYNC)
         for delivery in self.deliveries:
             if inventory.batches.get(delivery.poller, 0) >= delivery.batch:
                 delivery.proven = True
@@ -173,6 +194,7 @@ class Members:
     """The sessions known here, by id."""
 
     def __init__(self) -> None:
+        self.shares = Shares(limits.SESSIONS_MAX)
         self._members: dict[SessionId, Member] = {}
 
     def __len__(self) -> int:
@@ -180,6 +202,9 @@ class Members:
 
     def __iter__(self) -> Iterator[Member]:
         return iter(list(self._members.values()))
+
+    def __contains__(self, session: object) -> bool:
+        return session in self._members
 
     def get(self, session: SessionId) -> Member | None:
         return self._members.get(session)
@@ -189,9 +214,13 @@ class Members:
         known = self._members.get(session.id)
         if known is None:
             known = self._members[session.id] = Member(session, tenant, first_batch, seen_at=now)
+            self.shares.add(session.tenant_id)
             known.draining = session.state is SessionState.DRAINING
             known.free_slots = session.free_slots
         return known
 
     def remove(self, session: SessionId) -> Member | None:
-        return self._members.pop(session, None)
+        member = self._members.pop(session, None)
+        if member is not None:
+            self.shares.remove(member.session.tenant_id)
+        return member

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from rota.clock import DatabaseClock
 from rota.coordinator.inflight import Flight, InFlight
 from rota.coordinator.members import Member, Members
+from rota.coordinator.news import Order
+from rota.coordinator.peers import Peers
 from rota.domain import limits
 from rota.domain.fairness import Entry, Position, ReadyQueue
-from rota.domain.ids import Fence, JobId, SessionId, ShardNo
+from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import DirectiveKind, ShardTerm
 from rota.telemetry import Metrics
 
@@ -26,8 +28,9 @@ TICK_S = 1.0
 class Memory:
     """Implements `service.notices.Notices`."""
 
-    def __init__(self, database_clock: DatabaseClock, metrics: Metrics) -> None:
+    def __init__(self, database_clock: DatabaseClock, metrics: Metrics, peers: Peers) -> None:
         self._metrics = metrics
+        self._peers = peers
         self._database_clock = database_clock
         self.terms: dict[ShardNo, ShardTerm] = {}
         self.ready = ReadyQueue()
@@ -41,6 +44,9 @@ class Memory:
         self.on_armed: Callable[[], None] = lambda: None
         self.on_late: Callable[[Sequence[Entry]], None] = lambda entries: None
         self.on_member_gone: Callable[[Member], None] = lambda member: None
+        self.on_queues: Callable[[], None] = lambda: None
+        self.on_lease_ended: Callable[[JobId], None] = lambda job: None
+        self.on_shards_gone: Callable[[frozenset[ShardNo]], None] = lambda shards: None
         self.on_rewind: Callable[[ShardNo, Position], None] = lambda shard, position: None
         self._timers: list[tuple[int, str, Entry]] = []
         self._timed: set[str] = set()
@@ -87,10 +93,24 @@ class Memory:
             member.draining = True
             self.on_member_gone(member)
 
+    def forget_absent(self, session: SessionId) -> None:
+        """Forgets a session that talks to another coordinator by now, if it lives."""
+        self.members.remove(session)
+        for flight in self.in_flight.of(session):
+            if flight.shard not in self.terms:
+                self.in_flight.remove(flight.job_id, flight.fence)
+
     def adopt(self, flight: Flight) -> None:
         """Takes a lease that was found in the rows."""
         if flight.shard in self.terms:
             self.in_flight.add(flight)
+
+    def prove(self, flight: Flight) -> None:
+        """The worker holds this lease, by its own word."""
+        if not flight.proven:
+            flight.proven = True
+            if self._peers and flight.shard not in self.terms:
+                self._peers.tell_proven(flight.shard, flight.job_id, flight.fence)
 
     def release_due(self) -> int:
         """Moves timers that are due to the ready queue; how many."""
@@ -110,10 +130,11 @@ class Memory:
         for shard in shards:
             self.terms.pop(shard, None)
         self.ready.forget_shards(shards)
-        self.in_flight.forget_shards(shards)
+        self.in_flight.forget_shards(shards, self.members)
         self._timers = [item for item in self._timers if item[2].shard not in shards]
         heapq.heapify(self._timers)
         self._timed = {item[1] for item in self._timers}
+        self.on_shards_gone(shards)
 
     def close(self) -> None:
         if self._alarm is not None:
@@ -138,34 +159,65 @@ class Memory:
         self.moved.add(job)
 
     def jobs_waiting(self, entries: Sequence[Entry]) -> None:
+        self.take_waiting(entries)
+        if self._peers:
+            horizon_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
+            self._peers.tell_waiting(e for e in entries if e.shard not in self.terms and e.due_us <= horizon_us)
+
+    def take_waiting(self, entries: Sequence[Entry]) -> None:
+        """The same, heard of a peer."""
         self.moved.update(entry.id for entry in entries)
         self.accept(entries)
 
-    def lease_ended(self, job: JobId, fence: Fence) -> None:
+    def lease_ended(self, tenant: TenantId, job: JobId, fence: Fence) -> None:
+        if self._peers:
+            self._peers.tell_settled(tenant, job, fence)
+        self.forget_lease(job, fence)
+
+    def forget_lease(self, job: JobId, fence: Fence) -> None:
+        """The same, heard of a peer."""
         self.moved.add(job)
         self.in_flight.remove(job, fence)
+        self.on_lease_ended(job)
 
     def cancel_requested(self, session: SessionId, job: JobId, fence: Fence, reason: str) -> None:
         # Noted with the lease too, for a worker that is not here yet.
         flight = self.in_flight.get(job)
         if flight is not None and flight.fence == fence:
             flight.cancelling = True
-        self._direct(session, DirectiveKind.CANCEL, job, fence, reason)
+        self.direct(session, DirectiveKind.CANCEL, job, fence, reason)
 
     def lease_revoked(self, session: SessionId, job: JobId, fence: Fence) -> None:
-        self._direct(session, DirectiveKind.LOST, job, fence, "")
+        self.direct(session, DirectiveKind.LOST, job, fence, "")
 
     def schedules_armed(self) -> None:
         self.on_armed()
+        if self._peers:
+            self._peers.tell_armed()
+
+    def queues_changed(self) -> None:
+        self.on_queues()
+        if self._peers:
+            self._peers.tell_queues()
 
     def job_finished(self, job: JobId) -> None:
         for event in self._finish_waiters.get(job, ()):
             event.set()
 
-    def _direct(self, session: SessionId, kind: DirectiveKind, job: JobId, fence: Fence, reason: str) -> None:
+    def direct(
+        self,
+        session: SessionId,
+        kind: DirectiveKind,
+        job: JobId | None = None,
+        fence: Fence | None = None,
+        reason: str = "",
+    ) -> None:
+        """Asks a worker for something, through the peers where it talks to one of them."""
         member = self.members.get(session)
         if member is not None:
             member.direct(kind, job, fence, reason)
+        elif self._peers:
+            self._peers.tell_order(Order(session, kind, job, fence, reason))
 
     def _arm(self) -> None:
         if not self._timers:

@@ -3,17 +3,26 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.attendance import Attendance
 from rota.coordinator.commits import Batcher
+from rota.coordinator.demand import Demands
 from rota.coordinator.dispatcher import Dispatcher
+from rota.coordinator.forwarding import Forwarding
+from rota.coordinator.gates import Gates
 from rota.coordinator.janitor import Janitor
 from rota.coordinator.loop import Loop
 from rota.coordinator.materializer import Materializer
 from rota.coordinator.memory import Memory
+from rota.coordinator.news import Dial
+from rota.coordinator.offers import Offers
 from rota.coordinator.ownership import Ownership
+from rota.coordinator.peers import Peers
 from rota.coordinator.poller import Poller
+from rota.coordinator.pressure import Pressure, weight_of_call, weight_of_result
+from rota.coordinator.queuebook import QueueBook
 from rota.coordinator.reaper import Reaper
 from rota.coordinator.sweeper import Sweeper
 from rota.domain import limits
@@ -38,6 +47,7 @@ from rota.store.port import (
     SessionStore,
     ShardStore,
 )
+from rota.store.queueport import QueueStore
 from rota.store.scheduleport import FireStore, ScheduleStore
 from rota.telemetry import Telemetry
 
@@ -70,12 +80,15 @@ class Node:
         history: HistoryStore,
         schedules: ScheduleStore,
         fires: FireStore,
+        queues: QueueStore,
         clock: Clock,
         telemetry: Telemetry,
         session_ttl_s: float,
         delivery_ttl_s: float,
         term_s: float,
         history_s: float,
+        dial: Dial | None = None,
+        peer_address: str = "",
     ) -> None:
         metrics = telemetry.metrics
         self.id = id
@@ -83,7 +96,8 @@ class Node:
         self.clock = clock
         self.database_clock = DatabaseClock(clock)
         self.delivery_ttl_s = delivery_ttl_s
-        self.memory = Memory(self.database_clock, metrics)
+        self.peers = Peers(id, clock, dial)
+        self.memory = Memory(self.database_clock, metrics, self.peers)
         self.jobs = Jobs(jobs, reader, outcomes, self.memory, metrics)
         self.completions = Completions(outcomes, self.memory, clock, metrics, telemetry.traces)
         self.sessions = Sessions(sessions, id, session_ttl_s, metrics)
@@ -95,6 +109,7 @@ class Node:
             clock,
             self.database_clock,
             metrics,
+            self.peers,
             delivery_ttl_s=delivery_ttl_s,
         )
         self.poller = Poller(
@@ -112,39 +127,71 @@ class Node:
             id,
             clock,
             self.database_clock,
+            self.peers,
             address=address,
+            peer_address=peer_address,
             version=version,
             term_s=term_s,
             on_acquired=self.poller.begin,
         )
+        self._demands = Demands(self.peers, clock)
+        self._offers = Offers(self.peers, self.memory.ready, clock)
+        gates = self._gates = Gates(self.memory.ready, self.peers, clock)
+        self._book = QueueBook(queues, self.memory.ready, gates)
+        self.memory.on_lease_ended = gates.lease_ended
+        self.memory.on_shards_gone = gates.forget_shards
+        self.memory.on_queues = self._book.follow
         self.dispatcher = Dispatcher(
             self.memory,
             Leases(leases, id, metrics, telemetry.traces),
             clock,
             self.database_clock,
             metrics,
+            self.peers,
+            self._demands,
+            self._offers,
+            gates,
+            self._book,
+            me=id,
             trusted=self.ownership.trusted,
             give_back=self.reaper.give_back,
             claims_at_once=CLAIMS_AT_ONCE,
         )
         self.attendance = Attendance(
-            self.memory, self.dispatcher, self.sessions, self.completions, clock, self.database_clock
+            self.memory, self.dispatcher, self.sessions, self.completions, clock, self.database_clock, self.peers
+        )
+        self.peers.hearing = Forwarding(
+            self.memory,
+            self._demands,
+            self._offers,
+            self.dispatcher,
+            self.attendance,
+            self.ownership,
+            self.reaper,
+            gates,
         )
         self.creations: Batcher[CreateCall, CreateAnswer] = Batcher(
             "new jobs",
             self.jobs.create,
+            clock,
             batch_max=limits.CREATE_BATCH_MAX,
             concurrency=WRITES_AT_ONCE,
-            weight=lambda call: len(call.specs),
+            tenant=attrgetter("tenant_id"),
+            priority=lambda call: max([spec.priority for spec in call.specs]),
+            weight=weight_of_call,
             key=lambda call: (call.tenant_id, call.method, call.request_id) if call.request_id else None,
         )
         self.outcomes: Batcher[Result, Settlement] = Batcher(
             "outcomes",
             self.completions.settle,
+            clock,
             batch_max=limits.COMPLETE_BATCH_MAX,
             concurrency=WRITES_AT_ONCE,
+            tenant=attrgetter("tenant_id"),
+            weight=weight_of_result,
             key=lambda result: (result.job_id, result.fence),
         )
+        self.pressure = Pressure(self.creations, self.outcomes, self.attendance.beats, clock, metrics)
         self.schedules = Schedules(
             schedules, self.jobs, self.memory, clock, self.database_clock, metrics, telemetry.traces
         )
@@ -207,6 +254,11 @@ class Node:
     async def stop(self) -> None:
         """Ends the loops."""
         await self._end(self._loops)
+        self._demands.close()
+        self._offers.close()
+        self._gates.close()
+        await self._book.close()
+        await self.peers.close()
         self.memory.close()
 
     async def _end(self, loops: Sequence[Loop]) -> None:
@@ -225,4 +277,5 @@ class Node:
         self._metrics.gauge("rota.ready.jobs", lambda: len(memory.ready))
         self._metrics.gauge("rota.inflight.leases", lambda: len(memory.in_flight))
         self._metrics.gauge("rota.polls.parked", lambda: self.dispatcher.parked)
+        self._metrics.gauge("rota.peers", lambda: len(self.peers))
         self._metrics.gauge("rota.clock.skew_seconds", self.database_clock.skew_s)

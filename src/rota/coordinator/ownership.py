@@ -1,23 +1,34 @@
-"""Holds shard terms: renews, acquires, and drops what was lost.
+"""Holds shard terms: renews, acquires, hands over, and drops what was lost.
 
 Nothing reaches a worker before a statement that tested the shard's epoch, so the epoch alone makes this safe. The local
 deadline, two thirds of the term counted from before the renewal was sent, only saves claims that would come back empty.
+
+Each coordinator brings itself to its own share (`domain.balance`): it takes what is free up to that, and gives away
+what it has above it, telling the taker, so that a shard is without an owner for a moment only.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.loop import Loop
 from rota.coordinator.memory import Memory
-from rota.domain import limits
+from rota.coordinator.peers import Peers
+from rota.domain import balance
+from rota.domain.errors import Unavailable
 from rota.domain.ids import CoordinatorId, ShardNo
-from rota.store.port import ShardStore
+from rota.domain.model import ShardTerm
+from rota.store.port import Roster, ShardStore
 
 log = logging.getLogger(__name__)
 
 RENEW_SHARE = 4
 """Renewals in one term."""
+
+EXPIRY_MARGIN_S = 0.05
+"""So long after another's term its shards are looked for."""
 
 
 class Ownership(Loop):
@@ -30,8 +41,10 @@ class Ownership(Loop):
         coordinator: CoordinatorId,
         clock: Clock,
         database_clock: DatabaseClock,
+        peers: Peers,
         *,
         address: str,
+        peer_address: str,
         version: str,
         term_s: float,
         on_acquired: Callable[[Sequence[ShardNo]], Awaitable[None]],
@@ -41,18 +54,23 @@ class Ownership(Loop):
         self._shards = shards
         self._coordinator = coordinator
         self._database_clock = database_clock
+        self._peers = peers
         self._address = address
+        self._peer_address = peer_address
         self._version = version
         self._term_s = term_s
         self._on_acquired = on_acquired
         self._trusted_until = 0.0
-        self._registered = False
+        self._leaving = False
+        self._turn = asyncio.Lock()
+        """A step, a hand-over and a take-over never mix."""
 
     async def register(self) -> bool:
         """Announces this coordinator; True when no other one is alive."""
         sent_at = self.clock.monotonic()
-        alone = await self._shards.register(self._coordinator, self._address, self._version, self._term_s)
-        self._registered = True
+        alone = await self._shards.register(
+            self._coordinator, self._address, self._version, self._term_s, self._peer_address
+        )
         self._trust(sent_at)
         return alone
 
@@ -61,6 +79,35 @@ class Ownership(Loop):
         return self.clock.monotonic() < self._trusted_until
 
     async def step(self) -> float:
+        async with self._turn:
+            return await self._step()
+
+    async def take_over(self, shards: Sequence[ShardNo]) -> list[ShardNo]:
+        """Acquires shards that a peer has given up; those that it got."""
+        async with self._turn:
+            if self._leaving or not self.trusted():
+                return []
+            taken = {term.shard: term for term in await self._shards.acquire(self._coordinator, len(shards), shards)}
+            await self._begin(taken)
+            return sorted(taken)
+
+    async def leave(self) -> None:
+        """Gives every shard back, each under a new epoch, and offers it to a peer."""
+        async with self._turn:
+            self._leaving = True
+            self._trusted_until = 0.0
+            mine = sorted(self._memory.terms)
+            self._memory.forget_shards(frozenset(mine))
+            plan: dict[CoordinatorId, int] = {}
+            if self._peers:
+                # An empty share is as good as none: without the plan, what is free is taken a moment later.
+                with suppress(Unavailable):
+                    await self._shards.drain(self._coordinator)
+                    plan = self._plan(await self._shards.roster())
+            await self._shards.release(self._coordinator)
+            await self._offer(mine, plan)
+
+    async def _step(self) -> float:
         sent_at = self.clock.monotonic()
         alive, now = await self._shards.renew(self._coordinator, self._term_s)
         self._database_clock.observe(now)
@@ -68,19 +115,77 @@ class Ownership(Loop):
             await self._start_over()
         else:
             self._trust(sent_at)
-        if len(self._memory.terms) < limits.SHARD_COUNT:
-            await self._shards.acquire(self._coordinator, limits.SHARD_COUNT)
-        await self._follow_rows()
+        roster = await self._take_share(await self._shards.roster())
+        await self._follow(roster)
+        await self._give_surplus(roster)
+        self._memory.on_queues()
         # A timer may be due already by the clock just read, and claims that waited for trust can go on.
         self._memory.release_due()
         self._memory.on_ready()
-        return self._term_s / RENEW_SHARE
+        others = [each.expires_in_s for each in roster.living if each.id != self._coordinator]
+        return min([self._term_s / RENEW_SHARE, *(left_s + EXPIRY_MARGIN_S for left_s in others)])
 
-    async def leave(self) -> None:
-        """Gives every shard back, each under a new epoch."""
-        self._trusted_until = 0.0
-        self._memory.forget_shards(frozenset(self._memory.terms))
-        await self._shards.release(self._coordinator)
+    async def _take_share(self, roster: Roster) -> Roster:
+        """Acquires what is free, up to the own share; the roster after it."""
+        living = {each.id for each in roster.living}
+        free = sum(owner not in living for _, owner in roster.shards.values())
+        missing = _shares(roster).get(self._coordinator, 0) - _owned(roster).get(self._coordinator, 0)
+        if not free or missing <= 0:
+            return roster
+        await self._shards.acquire(self._coordinator, min(free, missing))
+        return await self._shards.roster()
+
+    async def _follow(self, roster: Roster) -> None:
+        # What is owned is read, not remembered: an acquisition may have committed although its answer was lost, or
+        # what came after it failed. Its shards would have a living owner that does not know of them.
+        owned = {
+            shard: ShardTerm(shard, epoch, self._coordinator)
+            for shard, (epoch, owner) in roster.shards.items()
+            if owner == self._coordinator
+        }
+        lost = frozenset(shard for shard, term in self._memory.terms.items() if owned.get(shard) != term)
+        if lost:
+            log.warning("%d shards are no longer this coordinator's", len(lost))
+            self._memory.forget_shards(lost)
+        living = {each.id for each in roster.living}
+        owners = {shard: owner for shard, (_, owner) in roster.shards.items() if owner in living and owner is not None}
+        self._peers.follow(roster.living, len(roster.shards), owners)
+        await self._begin({shard: owned[shard] for shard in sorted(owned.keys() - self._memory.terms.keys())})
+
+    async def _begin(self, fresh: Mapping[ShardNo, ShardTerm]) -> None:
+        if fresh:
+            log.info("acquired %d shards", len(fresh))
+            await self._on_acquired(list(fresh))
+            self._memory.terms |= fresh
+
+    async def _give_surplus(self, roster: Roster) -> None:
+        plan = self._plan(roster)
+        if not plan:
+            return
+        giving = sorted(self._memory.terms)[-sum(plan.values()) :]
+        self._memory.forget_shards(frozenset(giving))
+        await self._offer(await self._shards.give_up(self._coordinator, giving), plan)
+
+    def _plan(self, roster: Roster) -> dict[CoordinatorId, int]:
+        return balance.gifts(_owned(roster), _shares(roster), self._coordinator)
+
+    async def _offer(self, shards: Sequence[ShardNo], plan: Mapping[CoordinatorId, int]) -> None:
+        """Tells who is to have which of these shards, which are free. One that is not told finds them by itself."""
+        left = list(shards)
+        offers = []
+        for peer, count in plan.items():
+            theirs, left = left[:count], left[count:]
+            if theirs:
+                offers.append(self._offer_to(peer, theirs))
+        await asyncio.gather(*offers)
+
+    async def _offer_to(self, peer: CoordinatorId, shards: Sequence[ShardNo]) -> None:
+        try:
+            taken = await self._peers.hand_over(peer, shards)
+        except Unavailable as error:
+            log.info("coordinator %s cannot be told of %d shards that are free: %s", peer, len(shards), error)
+        else:
+            log.info("handed %d of %d shards over to coordinator %s", len(taken), len(shards), peer)
 
     async def _start_over(self) -> None:
         # The term ran out, so anything may have happened to the shards. Fences of the old epochs stay valid for the
@@ -91,19 +196,18 @@ class Ownership(Loop):
         await self._shards.release(self._coordinator)
         await self.register()
 
-    async def _follow_rows(self) -> None:
-        # What is owned is read, not remembered: an acquisition may have committed although its answer was lost, or
-        # what came after it failed. Its shards would have a living owner that does not know of them.
-        owned = {term.shard: term for term in await self._shards.held(self._coordinator)}
-        lost = frozenset(shard for shard, term in self._memory.terms.items() if owned.get(shard) != term)
-        if lost:
-            log.warning("%d shards are no longer this coordinator's", len(lost))
-            self._memory.forget_shards(lost)
-        fresh = {shard: owned[shard] for shard in sorted(owned.keys() - self._memory.terms.keys())}
-        if fresh:
-            log.info("acquired %d shards", len(fresh))
-            await self._on_acquired(list(fresh))
-            self._memory.terms |= fresh
-
     def _trust(self, sent_at: float) -> None:
         self._trusted_until = sent_at + self._term_s * 2 / 3
+
+
+def _shares(roster: Roster) -> dict[CoordinatorId, int]:
+    return balance.shares((each.id for each in roster.living if not each.draining), len(roster.shards))
+
+
+def _owned(roster: Roster) -> dict[CoordinatorId, int]:
+    """How many shards each living coordinator owns."""
+    owned = {each.id: 0 for each in roster.living}
+    for _, owner in roster.shards.values():
+        if owner in owned:
+            owned[owner] += 1
+    return owned

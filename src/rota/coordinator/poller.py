@@ -12,7 +12,7 @@ from rota.coordinator.inflight import ADOPTED, Flight
 from rota.coordinator.loop import Loop
 from rota.coordinator.memory import Memory
 from rota.domain import limits
-from rota.domain.fairness import FIRST, Entry, LaneKey, Position
+from rota.domain.fairness import FIRST, REFILL_LANES_MAX, Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, SessionId, ShardNo
 from rota.domain.model import DirectiveKind, JobState, Outcome
 from rota.domain.transition import Ending
@@ -79,7 +79,7 @@ class Poller(Loop):
         if not owned:
             return TICK_S
         full = await self._read_ahead(owned)
-        await self._refill()
+        more = await self._refill()
         now = self.clock.monotonic()
         if now >= self._rescan_at:
             self._rescan_at = now + RESCAN_S
@@ -87,7 +87,7 @@ class Poller(Loop):
         if now >= self._watermarks_at:
             self._watermarks_at = now + WATERMARK_EVERY_S
             await self._note_watermarks()
-        return 0.0 if full else TICK_S
+        return 0.0 if full or more else TICK_S
 
     async def _read_ahead(self, owned: Sequence[ShardNo]) -> bool:
         until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
@@ -127,9 +127,12 @@ class Poller(Loop):
             self._rescan[shard] = found[-1].entry.position if len(found) >= page else self._start(shard)
         self._take(rows)
 
-    async def _refill(self) -> None:
+    async def _refill(self) -> bool:
+        """True when there may be more lanes to read."""
         until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
-        pending = self._memory.ready.refillable()
+        # Read in the order given, so the first is popped first.
+        pending = self._memory.ready.refillable()[::-1]
+        more = len(pending) >= REFILL_LANES_MAX
         try:
             while pending:
                 lane, left_out = pending.pop()
@@ -139,6 +142,7 @@ class Poller(Loop):
             for lane, left_out in pending:
                 for shard, position in left_out.items():
                     self._memory.ready.leave_out(lane, shard, position)
+        return more
 
     async def _refill_lane(self, lane: LaneKey, left_out: dict[ShardNo, Position], until_us: int) -> None:
         # The first job left out is to be read itself, so the read starts just before it.
@@ -170,6 +174,7 @@ class Poller(Loop):
     def _take(self, rows: Sequence[DueRow]) -> None:
         waiting: list[Entry] = []
         lost: list[LostLease] = []
+        strangers: set[SessionId] = set()
         for row in rows:
             entry = row.entry
             if entry.id in self._memory.moved:
@@ -179,21 +184,24 @@ class Poller(Loop):
             elif row.session_id is None or not row.session_alive:
                 lost.append(LostLease(entry.tenant_id, entry.id, row.fence, Ending(Outcome.LEASE_LOST)))
             elif entry.id not in self._memory.claiming:
-                self._follow(row, row.session_id)
+                self._follow(row, row.session_id, strangers)
         self._memory.accept(waiting)
+        for session in strangers:
+            self._memory.direct(session, DirectiveKind.RESYNC, reason=ADOPTED)
         if lost:
             self._give_back(lost)
 
-    def _follow(self, row: DueRow, session: SessionId) -> None:
+    def _follow(self, row: DueRow, session: SessionId, strangers: set[SessionId]) -> None:
         """A lease of a living session: one that another coordinator granted, or cancelled."""
         flight = self._memory.in_flight.get(row.entry.id)
-        if flight is None:
-            self._adopt(row, session)
-        known = flight is not None and (flight.fence != row.fence or flight.cancelling)
+        if flight is None or flight.fence < row.fence:
+            self._adopt(row, session, strangers)
+            flight = None
+        known = flight is not None and (flight.fence > row.fence or flight.cancelling)
         if row.state is JobState.CANCELLING and not known:
             self._memory.cancel_requested(session, row.entry.id, row.fence, "")
 
-    def _adopt(self, row: DueRow, session: SessionId) -> None:
+    def _adopt(self, row: DueRow, session: SessionId, strangers: set[SessionId]) -> None:
         left_s = row.run_timeout_s - (row.leased_for_s or 0.0)
         flight = Flight(
             row.entry.tenant_id,
@@ -208,8 +216,8 @@ class Poller(Loop):
         if delivery is not None:
             # Granted here, before the shard was lost and found: an inventory tells of it by its batch, as of any.
             flight.poller, flight.batch, flight.proven = delivery.poller, delivery.batch, delivery.proven
-        elif member is not None:
-            member.direct(DirectiveKind.RESYNC, reason=ADOPTED)
+        else:
+            strangers.add(session)
         self._memory.adopt(flight)
 
     async def _note_watermarks(self) -> None:

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.dispatcher import undelivered
-from rota.coordinator.inflight import Flight
+from rota.coordinator.inflight import ADOPTED, Flight
 from rota.coordinator.loop import Loop
 from rota.coordinator.memory import Memory
+from rota.coordinator.peers import Peers
+from rota.domain import limits
 from rota.domain.fairness import Entry
-from rota.domain.ids import JobId, TenantId
+from rota.domain.ids import JobId, SessionId, TenantId
 from rota.domain.model import DirectiveKind, Failure, Outcome
 from rota.domain.transition import Ending
 from rota.service.completions import Completions, LostLease
@@ -32,6 +34,11 @@ BATCH = 500
 ENDED_MAX = 200_000
 """Leases that wait to be ended; the poller finds again what is over."""
 
+UNHEARD_S = 1.0
+"""So long after the delivery TTL the peer that asked for a lease would have told of its receipt."""
+ABSENT_TTLS = 3
+"""A session that has not been heard of here for so many TTLs talks to another coordinator, or is dead."""
+
 _EVER_S = 10 * 365 * 86_400.0
 
 
@@ -46,11 +53,13 @@ class Reaper(Loop):
         clock: Clock,
         database_clock: DatabaseClock,
         metrics: Metrics,
+        peers: Peers,
         *,
         delivery_ttl_s: float,
     ) -> None:
         super().__init__(clock)
         self._memory = memory
+        self._peers = peers
         self._completions = completions
         self._sessions = sessions
         self._database_clock = database_clock
@@ -84,6 +93,12 @@ class Reaper(Loop):
             self._late |= {entry.id: entry.tenant_id for entry in entries}
             self.wake()
 
+    def sessions_ended(self, sessions: Sequence[SessionId]) -> None:
+        """Sessions are over, by the word of the rows: nobody will report on their leases."""
+        for session in sessions:
+            self._memory.remove_member(session)
+            self.give_back([_lost(flight) for flight in self._memory.in_flight.of(session)])
+
     async def step(self) -> float:
         now = self.clock.monotonic()
         tick_s = min(TICK_S, self._sessions.ttl_s / SWEEPS_PER_TTL)
@@ -94,6 +109,9 @@ class Reaper(Loop):
             late = member.undelivered(now, self._delivery_ttl_s)
             if late:
                 self.give_back(undelivered(late))
+        for flight in self._memory.in_flight.unheard(now - self._delivery_ttl_s - UNHEARD_S):
+            flight.poller, flight.batch, flight.via = -1, 0, None
+            self._memory.direct(flight.session_id, DirectiveKind.RESYNC, reason=ADOPTED)
         overrun = self._memory.in_flight.overrun(now)
         self.give_back([self._timed_out(flight) for flight in overrun])
         self.expire(self._memory.ready.expired(self._database_clock.now()))
@@ -109,13 +127,18 @@ class Reaper(Loop):
                 log.info("%d sessions that nobody could hear for a while get another term", spared)
         if now >= self._listen_until:
             await self._expire_sessions()
+        absent_s = max(ABSENT_TTLS * self._sessions.ttl_s, limits.LEASE_WAIT_MAX_S + self._sessions.ttl_s)
+        for member in self._memory.members:
+            if now - max(member.seen_at, member.last_poll_at, member.last_beat_at) > absent_s:
+                self._memory.forget_absent(member.id)
         self._silent_since = now
 
     async def _expire_sessions(self) -> None:
-        for session in await self._sessions.expire():
+        dead = await self._sessions.expire()
+        for session in dead:
             log.info("session %s is dead: no beat for its TTL", session)
-            self._memory.remove_member(session)
-            self.give_back([_lost(flight) for flight in self._memory.in_flight.of(session)])
+        self.sessions_ended(dead)
+        self._peers.tell_sessions_ended(dead)
 
     async def _end_leases(self) -> None:
         batch = list(self._lost.values())[:BATCH]
@@ -124,7 +147,7 @@ class Reaper(Loop):
         ended = await self._completions.lose(batch)
         for lease in batch:
             self._lost.pop((lease.job_id, lease.fence), None)
-            self._memory.lease_ended(lease.job_id, lease.fence)
+            self._memory.lease_ended(lease.tenant_id, lease.job_id, lease.fence)
             if lease.ending.outcome is Outcome.UNDELIVERED:
                 self._metrics.add("rota.leases.released_undelivered")
         # Claims that came back empty are among them; a job that waits still goes back to the queue. It may not be due
@@ -144,9 +167,8 @@ class Reaper(Loop):
                 self._late.pop(job, None)
 
     def _timed_out(self, flight: Flight) -> LostLease:
-        member = self._memory.members.get(flight.session_id)
-        if member is not None:
-            member.direct(DirectiveKind.LOST, flight.job_id, flight.fence, "the run timeout has passed")
+        reason = "the run timeout has passed"
+        self._memory.direct(flight.session_id, DirectiveKind.LOST, flight.job_id, flight.fence, reason)
         failure = Failure("TimedOut", "the attempt ran longer than timeouts.run")
         return LostLease(flight.tenant_id, flight.job_id, flight.fence, Ending(Outcome.TIMED_OUT, failure))
 

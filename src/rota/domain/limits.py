@@ -153,6 +153,51 @@ SESSION_TYPES_MAX: Final = 512
 DIRECTIVES_MAX: Final = 10_000
 """Directives kept for one session until it acknowledges them; more become one RESYNC."""
 
+DIRECTIVES_PER_ANSWER_MAX: Final = 500
+"""The oldest of them, in one answer: the next one brings the next."""
+
+SESSIONS_MAX: Final = 20_000
+"""Sessions of one tenant that one coordinator talks to; for the others' there is room for an eighth more."""
+
+SESSION_LEASES_MAX: Final = 2 * SLOTS_MAX
+"""Leases that one session may hold, those included whose outcomes are on their way."""
+
+IN_FLIGHT_MAX: Final = 1_000_000
+"""Leases that a coordinator hands out before outcomes come back."""
+
+STREAMS_MAX: Final = 8
+"""Heartbeat streams of one session: it needs one, and dead connections keep theirs for a while."""
+
+BEATS_UNANSWERED_MAX: Final = 16
+"""Beats of one session on their way to the database: it needs one, and may have timed out on a few."""
+
+WAITS_MAX: Final = 10_000
+"""WaitJob calls of one tenant at one coordinator; for the others' there is room for an eighth more."""
+
+CALLS_MAX: Final = 2_000
+"""The same of calls that have statements of their own, beside what goes in batches: thousands would wait for a handful
+of connections longer than their callers."""
+
+RPCS_MAX: Final = 200_000
+"""Calls and streams of all kinds that one coordinator serves at once."""
+
+WEIGHT_MIN: Final = 1
+WEIGHT_MAX: Final = 1_000
+WEIGHT_DEFAULT: Final = 100
+"""Shares of tenants, and of the queues of one tenant."""
+
+QUEUE_RATE_MIN: Final = 0.001
+QUEUE_RATE_MAX: Final = 100_000.0
+"""Leases a second."""
+
+QUEUE_BURST_MAX: Final = 100_000
+
+QUEUES_MAX: Final = 10_000
+"""Queues of one tenant with settings of their own: every coordinator keeps those of all tenants in memory."""
+
+PURGE_MAX: Final = 10_000
+"""Jobs that one call cancels."""
+
 PAGE_SIZE_DEFAULT: Final = 50
 PAGE_SIZE_MAX: Final = 1_000
 

@@ -7,6 +7,7 @@ from enum import IntEnum, StrEnum
 
 from rota.domain import limits
 from rota.domain.ids import CoordinatorId, Fence, JobId, ScheduleUid, SessionId, ShardNo, TenantId
+from rota.domain.tenant import TenantSettings
 
 
 class JobState(IntEnum):
@@ -267,6 +268,7 @@ class LiveJob:
     traceparent: str
     start_by: float | None
     """Seconds since 1970, while it counts: until an attempt has counted."""
+    concurrency_key: str = ""
 
 
 @dataclass(slots=True)
@@ -363,6 +365,8 @@ class Tenant:
     id: TenantId
     name: str
     created_at: datetime
+    settings: TenantSettings = TenantSettings()
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)

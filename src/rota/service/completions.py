@@ -72,10 +72,13 @@ class Completions:
                 due = {job.id: job.due_us for job in created}
                 self._metrics.add("rota.jobs.created", len(due))
                 self._notices.jobs_waiting([entry_of(s, due[s.id]) for s in result.spawned if s.id in due])
-        for key, state in accepted.items():
-            answers[key] = Settlement(state)
-            self._notices.lease_ended(*key)
-            self._notices.job_finished(key[0])
+        for result in results:
+            key = (result.job_id, result.fence)
+            state = accepted.get(key)
+            if state is not None:
+                answers[key] = Settlement(state)
+                self._notices.lease_ended(result.tenant_id, *key)
+                self._notices.job_finished(result.job_id)
         if accepted:
             self._metrics.add("rota.attempts.ended", len(accepted), Outcome.SUCCEEDED.name.lower())
             self._metrics.add("rota.jobs.finished", len(accepted), JobState.SUCCEEDED.name.lower())
@@ -187,7 +190,7 @@ class Completions:
 
     def _applied(self, decided: Decided) -> Settlement:
         job, decision = decided.job, decided.decision
-        self._notices.lease_ended(job.id, job.fence)
+        self._notices.lease_ended(job.tenant_id, job.id, job.fence)
         if decided.outcome is not None:
             self._metrics.add("rota.attempts.ended", 1, decided.outcome.name.lower())
         if isinstance(decision, Requeue):
@@ -287,7 +290,18 @@ def _is_late(job: LiveJob, now: datetime | None) -> bool:
 
 def _entry(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
     due_us = round(due_at.timestamp() * 1e6)
-    return Entry(job.tenant_id, job.id, job.shard, job.queue, job.type, job.priority, due_us, job.size, start_by)
+    return Entry(
+        job.tenant_id,
+        job.id,
+        job.shard,
+        job.queue,
+        job.type,
+        job.priority,
+        due_us,
+        job.size,
+        start_by,
+        job.concurrency_key,
+    )
 
 
 def _explanation(item: _Item, known: Ended | None) -> Settlement | RotaError:

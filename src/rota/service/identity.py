@@ -3,12 +3,13 @@
 A key is `rota_<id>_<secret>`: a public id and 256 random bits. It is shown once; the database has its SHA-256.
 """
 
+import asyncio
 import hashlib
 import secrets
 from collections import OrderedDict
 
 from rota.clock import Clock
-from rota.domain.errors import InvalidArgument, PermissionDenied, Unauthenticated
+from rota.domain.errors import InvalidArgument, PermissionDenied, ResourceExhausted, Unauthenticated
 from rota.domain.model import ApiKey, Identity, Role, Tenant
 from rota.domain.text import QUEUE, Problems
 from rota.store.port import IdentityStore
@@ -17,6 +18,8 @@ PREFIX = "rota"
 CACHE_LIFE_S = 10.0
 """A revoked or expired key is refused everywhere within this time."""
 CACHE_MAX = 10_000
+LOOK_UPS_MAX = 200
+"""Keys that are looked up at a time: they come from strangers too, and must not queue up without a limit."""
 LABEL_BYTES_MAX = 200
 
 _REMEDY = "send the metadata `authorization: Bearer <key>` with a key from: rota key create"
@@ -27,6 +30,9 @@ class Keys:
         self._store = store
         self._clock = clock
         self._cache: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
+        # Apart, so that strangers push no caller out.
+        self._strangers: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
+        self._looking_up: dict[bytes, asyncio.Task[Identity | None]] = {}
 
     async def authenticate(self, authorization: str | None) -> Identity:
         """The identity behind an authorization header, remembered for a few seconds."""
@@ -36,12 +42,17 @@ class Keys:
         if scheme.lower() != "bearer" or not token:
             raise Unauthenticated(f"expected the scheme Bearer, found {scheme[:20]!r}; {_REMEDY}")
         fingerprint = hashlib.sha256(token.encode()).digest()
-        known = self._cache.get(fingerprint)
+        known = self._cache.get(fingerprint) or self._strangers.get(fingerprint)
         if known is None or known[0] < self._clock.monotonic():
-            known = (self._clock.monotonic() + CACHE_LIFE_S, await self._look_up(token))
-            self._cache[fingerprint] = known
-            if len(self._cache) > CACHE_MAX:
-                self._cache.popitem(last=False)
+            identity = await self._look_up_once(fingerprint, token)
+            known = (self._clock.monotonic() + CACHE_LIFE_S, identity)
+            cache, other = self._cache, self._strangers
+            if identity is None:
+                cache, other = other, cache
+            other.pop(fingerprint, None)
+            cache[fingerprint] = known
+            if len(cache) > CACHE_MAX:
+                cache.popitem(last=False)
         if known[1] is None:
             raise Unauthenticated(f"the key is unknown, revoked or expired; {_REMEDY}")
         return known[1]
@@ -70,6 +81,19 @@ class Keys:
 
     async def tenants(self) -> "list[Tenant]":
         return await self._store.tenants()
+
+    async def _look_up_once(self, fingerprint: bytes, token: str) -> Identity | None:
+        """One look-up for all that ask at the same time. A key in use may always be looked up again, so that strangers
+        lock nobody out."""
+        work = self._looking_up.get(fingerprint)
+        if work is None:
+            if len(self._looking_up) >= LOOK_UPS_MAX and fingerprint not in self._cache:
+                raise ResourceExhausted(
+                    f"{len(self._looking_up)} keys are being looked up already; try again", retry_after_s=1.0
+                )
+            work = self._looking_up[fingerprint] = asyncio.ensure_future(self._look_up(token))
+            work.add_done_callback(lambda _: self._looking_up.pop(fingerprint))
+        return await asyncio.shield(work)
 
     async def _look_up(self, token: str) -> Identity | None:
         parts = token.split("_", 2)

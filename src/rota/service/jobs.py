@@ -95,7 +95,7 @@ class Jobs:
         self._metrics.add("rota.jobs.finished", label=JobState.CANCELLED.name.lower())
         if leased and live.session_id is not None:
             self._notices.lease_revoked(live.session_id, live.id, live.fence)
-        self._notices.lease_ended(live.id, live.fence)
+        self._notices.lease_ended(live.tenant_id, live.id, live.fence)
         self._notices.job_finished(live.id)
         return True
 
@@ -151,6 +151,7 @@ def entry_of(spec: JobSpec, due_us: int) -> Entry:
         due_us,
         _lease_bytes(spec),
         None if start_by_s is None else due_us / 1e6 + start_by_s,
+        spec.concurrency_key,
     )
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rota.domain.fairness import Entry
-from rota.domain.ids import Fence, JobId, SessionId
+from rota.domain.ids import Fence, JobId, SessionId, TenantId
 
 
 class Notices(Protocol):
     def jobs_waiting(self, entries: Sequence[Entry]) -> None:
         """These jobs wait for their due time, or for a worker."""
 
-    def lease_ended(self, job: JobId, fence: Fence) -> None:
+    def lease_ended(self, tenant: TenantId, job: JobId, fence: Fence) -> None:
         """Nobody holds this lease any more."""
 
     def cancel_requested(self, session: SessionId, job: JobId, fence: Fence, reason: str) -> None:
@@ -25,6 +25,9 @@ class Notices(Protocol):
 
     def schedules_armed(self) -> None:
         """Somebody is to look at schedules at once."""
+
+    def queues_changed(self) -> None:
+        """Somebody is to look at the settings of queues and tenants at once."""
 
     def job_finished(self, job: JobId) -> None:
         """Terminal: whoever waits for it can look."""

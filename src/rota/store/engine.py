@@ -159,6 +159,17 @@ class Lane:
 
         return await self._with_connection(inside, write=True)
 
+    async def local_host(self) -> str | None:
+        """The address of this machine that the database is reached from. None: by a Unix socket."""
+
+        async def look(conn: psycopg.AsyncConnection[Row]) -> str | None:
+            with socket.socket(fileno=os.dup(conn.pgconn.socket)) as same:
+                if same.family not in (socket.AF_INET, socket.AF_INET6):
+                    return None
+                return str(same.getsockname()[0])
+
+        return await self._with_connection(look, write=False)
+
     async def close(self) -> None:
         for conn in self._idle:
             if conn is not None:

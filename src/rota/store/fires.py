@@ -181,14 +181,16 @@ WITH t AS (
     WHERE l.fate = 1
     RETURNING {{entry}}
 )
-SELECT 1, NULL::int, uid::text, NULL::smallint, NULL, NULL, NULL::smallint, NULL::bigint, NULL::int, NULL::float8
+SELECT 1, NULL::int, uid::text, NULL::smallint, NULL, NULL, NULL::smallint, NULL::bigint, NULL::int, NULL::float8,
+    NULL
 FROM moved
 UNION ALL
 SELECT 2, * FROM made
 """
 
 ENTRY = """tenant_id, id::text, shard, queue, type, priority, (extract(epoch FROM due_at) * 1000000)::bigint,
-    octet_length(payload) + coalesce(octet_length(headers::text), 0), extract(epoch FROM start_by)::float8"""
+    octet_length(payload) + coalesce(octet_length(headers::text), 0), extract(epoch FROM start_by)::float8,
+    concurrency_key"""
 
 
 def _at(column: str) -> str:
@@ -336,7 +338,7 @@ def moved(rows: Iterable[Row]) -> tuple[list[Entry], set[ScheduleUid]]:
 
 def entry(r: Sequence[object]) -> Entry:
     """From the columns of ENTRY."""
-    tenant, id, shard, queue, type, priority, due_us, size, start_by = r
+    tenant, id, shard, queue, type, priority, due_us, size, start_by, key = r
     return Entry(
         TenantId(tenant),  # type: ignore[arg-type]
         JobId(id),  # type: ignore[arg-type]
@@ -347,6 +349,7 @@ def entry(r: Sequence[object]) -> Entry:
         due_us,  # type: ignore[arg-type]
         size + limits.LEASE_OVERHEAD_BYTES,  # type: ignore[operator]
         start_by,  # type: ignore[arg-type]
+        key or "",  # type: ignore[arg-type]
     )
 
 

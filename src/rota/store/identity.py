@@ -37,6 +37,8 @@ _REVOKE = "UPDATE api_keys SET revoked_at = now() WHERE id = %(id)s AND revoked_
 
 _TENANTS = "SELECT id, name, created_at FROM tenants ORDER BY id"
 
+_PEER_SECRET = "SELECT peer_secret FROM installation"
+
 
 @dataclass(frozen=True, slots=True)
 class PgIdentity:
@@ -85,6 +87,10 @@ class PgIdentity:
     async def tenants(self) -> list[Tenant]:
         rows = await self.db.writes.run(_TENANTS, {}, write=False)
         return [Tenant(TenantId(id), name, created_at) for id, name, created_at in rows]
+
+    async def peer_secret(self) -> bytes:
+        rows = await self.db.writes.run(_PEER_SECRET, {}, write=False)
+        return bytes(rows[0][0])
 
 
 def _key(r: Row) -> ApiKey:

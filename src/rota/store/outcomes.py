@@ -51,7 +51,7 @@ SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j
        coalesce((SELECT s.state < 3 FROM sessions s WHERE s.id = j.session_id), false),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
        octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0), now(), j.traceparent,
-       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END
+       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END, j.concurrency_key
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[]) AS r (tenant_id, id)
 CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE {by_key("j", "r")} LIMIT 1) j
 """
@@ -251,6 +251,7 @@ def _live(r: Row) -> LiveJob:
         size=r[17] + limits.LEASE_OVERHEAD_BYTES,
         traceparent=r[19] or "",
         start_by=r[20],
+        concurrency_key=r[21] or "",
     )
 
 

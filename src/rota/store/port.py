@@ -9,6 +9,7 @@ from typing import Protocol
 
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
+from rota.domain.limiting import LimitedGrants
 from rota.domain.model import (
     ApiKey,
     Attempt,
@@ -117,6 +118,24 @@ class JobFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Colleague:
+    """A coordinator whose term has not run out. `peer_address` empty: it takes no calls of others."""
+
+    id: CoordinatorId
+    peer_address: str
+    expires_in_s: float
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Who lives, and which shard has which epoch and owner, the living and the dead."""
+
+    living: tuple[Colleague, ...]
+    shards: Mapping[ShardNo, tuple[int, CoordinatorId | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class BeatUpdate:
     session_id: SessionId
     free_slots: int
@@ -158,7 +177,12 @@ class LeaseStore(Protocol):
 
     async def claim(self, claims: Sequence[Claim], owner: CoordinatorId) -> list[Grant]:
         """Grants what can be granted: waiting, due, not past start_by, and in a shard that `owner` holds under the
-        fence's epoch. Others are missing from the answer. Each fence is larger than any before of its job."""
+        fence's epoch. Others are missing from the answer. Each fence is larger than any before of its job. Nothing is
+        granted of a queue or tenant that has limits, whatever the caller knows of them: `claim_limited` does."""
+
+    async def claim_limited(self, claims: Sequence[Claim], owner: CoordinatorId) -> LimitedGrants:
+        """The same within the limits that are stored, exactly, whoever else claims. The first of `claims` get the
+        places. What no gate refused and is not granted was not to be had, as in `claim`."""
 
 
 class OutcomeStore(Protocol):
@@ -209,17 +233,26 @@ class SessionStore(Protocol):
 
 
 class ShardStore(Protocol):
-    async def register(self, coordinator: CoordinatorId, address: str, version: str, term_s: float) -> bool:
+    async def register(
+        self, coordinator: CoordinatorId, address: str, version: str, term_s: float, peer_address: str = ""
+    ) -> bool:
         """Registers a coordinator, retiring earlier ones of the same address. True: no other one is alive."""
 
     async def renew(self, coordinator: CoordinatorId, term_s: float) -> tuple[bool, datetime]:
         """Extends the coordinator's term: whether it still had one, and the database's now."""
 
-    async def acquire(self, coordinator: CoordinatorId, limit: int) -> list[ShardTerm]:
-        """Takes free shards and those of dead coordinators, each under a new epoch."""
+    async def roster(self) -> Roster: ...
 
-    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]:
-        """What the rows say that it owns."""
+    async def acquire(
+        self, coordinator: CoordinatorId, limit: int, only: Sequence[ShardNo] | None = None
+    ) -> list[ShardTerm]:
+        """Takes up to `limit` free shards and those of dead coordinators, each under a new epoch; of `only` these."""
+
+    async def give_up(self, coordinator: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
+        """Gives some shards back, each under a new epoch; those that were its own."""
+
+    async def drain(self, coordinator: CoordinatorId) -> None:
+        """Notes that it is leaving: others count it no more when they share the shards."""
 
     async def release(self, coordinator: CoordinatorId) -> None:
         """Gives all shards back and ends the coordinator's term."""
@@ -250,6 +283,9 @@ class IdentityStore(Protocol):
     async def revoke_key(self, key_id: str) -> bool: ...
 
     async def tenants(self) -> list[Tenant]: ...
+
+    async def peer_secret(self) -> bytes:
+        """What all coordinators of this database know, and nobody else."""
 
 
 class HistoryStore(Protocol):

@@ -13,13 +13,17 @@ from rota.domain import limits
 from rota.domain.ids import CoordinatorId, ShardNo
 from rota.domain.model import ShardTerm
 from rota.store.engine import Database, Run, array
+from rota.store.port import Colleague, Roster
 
 # One address has one process: whoever listened there before is gone.
 _RETIRE = "DELETE FROM coordinators WHERE address = %(address)s AND id <> %(id)s::uuid"
 
 _REGISTER = """
-INSERT INTO coordinators (id, address, version, expires_at)
-VALUES (%(id)s::uuid, %(address)s, %(version)s, now() + %(term_s)s::float8 * interval '1 second')
+INSERT INTO coordinators (id, address, version, peer_address, expires_at)
+VALUES (
+    %(id)s::uuid, %(address)s, %(version)s, nullif(%(peer_address)s, ''),
+    now() + %(term_s)s::float8 * interval '1 second'
+)
 """
 
 _OTHERS = "SELECT count(*) FROM coordinators WHERE id <> %(id)s::uuid AND expires_at > now()"
@@ -36,8 +40,9 @@ _ACQUIRE = """
 UPDATE shards s SET owner = %(id)s::uuid, epoch = s.epoch + 1
 FROM (
     SELECT f.shard FROM shards f
-    WHERE f.owner IS NULL
-       OR NOT EXISTS (SELECT FROM coordinators c WHERE c.id = f.owner AND c.expires_at > now())
+    WHERE f.shard = ANY (coalesce(%(only)t::smallint[], ARRAY[f.shard]))
+      AND (f.owner IS NULL
+           OR NOT EXISTS (SELECT FROM coordinators c WHERE c.id = f.owner AND c.expires_at > now()))
     ORDER BY f.shard LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ) free
 WHERE s.shard = free.shard AND s.epoch < %(epoch_max)s
@@ -45,7 +50,20 @@ WHERE s.shard = free.shard AND s.epoch < %(epoch_max)s
 RETURNING s.shard, s.epoch
 """
 
-_HELD = "SELECT shard, epoch FROM shards WHERE owner = %(id)s::uuid"
+_LIVING = """
+SELECT id::text, coalesce(peer_address, ''), extract(epoch FROM expires_at - now())::float8, draining
+FROM coordinators WHERE expires_at > now()
+"""
+
+_SHARDS = "SELECT shard, epoch, owner::text FROM shards"
+
+_GIVE_UP = """
+UPDATE shards SET owner = NULL, epoch = epoch + 1
+WHERE owner = %(id)s::uuid AND shard = ANY (%(shards)t::smallint[])
+RETURNING shard
+"""
+
+_DRAIN = "UPDATE coordinators SET draining = true WHERE id = %(id)s::uuid"
 
 _RELEASE = "UPDATE shards SET owner = NULL, epoch = epoch + 1 WHERE owner = %(id)s::uuid"
 
@@ -69,11 +87,14 @@ class PgShards:
 
     db: Database
 
-    async def register(self, coordinator: CoordinatorId, address: str, version: str, term_s: float) -> bool:
+    async def register(
+        self, coordinator: CoordinatorId, address: str, version: str, term_s: float, peer_address: str = ""
+    ) -> bool:
         async def work(run: Run) -> bool:
             me = {"id": coordinator}
             await run(_RETIRE, me | {"address": address})
-            await run(_REGISTER, me | {"address": address, "version": version, "term_s": term_s})
+            named = {"address": address, "version": version, "term_s": term_s, "peer_address": peer_address}
+            await run(_REGISTER, me | named)
             return bool((await run(_OTHERS, me))[0][0] == 0)
 
         return await self.db.terms.transact(work)
@@ -84,14 +105,27 @@ class PgShards:
             return True, rows[0][0]
         return False, (await self.db.terms.run(_NOW, {}, write=False))[0][0]
 
-    async def acquire(self, coordinator: CoordinatorId, limit: int) -> list[ShardTerm]:
+    async def roster(self) -> Roster:
+        async def work(run: Run) -> Roster:
+            living = tuple(Colleague(CoordinatorId(r[0]), r[1], r[2], r[3]) for r in await run(_LIVING, {}))
+            shards = {ShardNo(shard): (epoch, owner) for shard, epoch, owner in await run(_SHARDS, {})}
+            return Roster(living, shards)
+
+        return await self.db.terms.transact(work)
+
+    async def acquire(
+        self, coordinator: CoordinatorId, limit: int, only: Sequence[ShardNo] | None = None
+    ) -> list[ShardTerm]:
         params = {"id": coordinator, "limit": limit, "epoch_max": limits.EPOCH_MAX}
-        rows = await self.db.terms.run(_ACQUIRE, params)
+        rows = await self.db.terms.run(_ACQUIRE, params | {"only": None if only is None else array(only)})
         return [ShardTerm(ShardNo(shard), epoch, coordinator) for shard, epoch in rows]
 
-    async def held(self, coordinator: CoordinatorId) -> list[ShardTerm]:
-        rows = await self.db.terms.run(_HELD, {"id": coordinator}, write=False)
-        return [ShardTerm(ShardNo(shard), epoch, coordinator) for shard, epoch in rows]
+    async def give_up(self, coordinator: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
+        rows = await self.db.terms.run(_GIVE_UP, {"id": coordinator, "shards": array(shards)})
+        return [ShardNo(shard) for (shard,) in rows]
+
+    async def drain(self, coordinator: CoordinatorId) -> None:
+        await self.db.terms.run(_DRAIN, {"id": coordinator})
 
     async def release(self, coordinator: CoordinatorId) -> None:
         async def work(run: Run) -> None:

@@ -10,6 +10,7 @@ Payloads are kept as bytes, exactly as sent. Histories are partitioned by day an
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     DateTime,
     Double,
@@ -39,6 +40,10 @@ tenants = Table(
     Column("id", Integer, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False),
     Column("created_at", _instant, nullable=False, server_default=text("now()")),
+    Column("weight", Integer, nullable=False, server_default=text("100")),
+    Column("max_in_flight", Integer),
+    Column("version", BigInteger, nullable=False, server_default=text("1")),
+    Column("updated_at", _instant, nullable=False, server_default=text("now()")),
     UniqueConstraint("name", name="tenants_name_key"),
 )
 
@@ -63,6 +68,8 @@ coordinators = Table(
     Column("version", Text, nullable=False),
     Column("started_at", _instant, nullable=False, server_default=text("now()")),
     Column("expires_at", _instant, nullable=False),
+    Column("peer_address", Text),
+    Column("draining", Boolean, nullable=False, server_default=text("false")),
 )
 
 shards = Table(
@@ -395,4 +402,62 @@ backfills = Table(
     Column("finished_at", _instant),
     Index("backfills_schedule_uid_id_idx", "schedule_uid", "id"),
     Index("backfills_next_idx", "shard", "next_at", "id", postgresql_where=text("state = 1")),
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("weight", Integer, nullable=False),
+    Column("rate", Double),
+    Column("rate_burst", Integer),
+    Column("max_in_flight", Integer),
+    Column("max_in_flight_per_key", Integer),
+    Column("version", BigInteger, nullable=False),
+    Column("paused_at", _instant),
+    Column("pause_reason", Text),
+    Column("pause_author", Text),
+    Column("created_at", _instant, nullable=False),
+    Column("updated_at", _instant, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "id"),
+)
+
+# What a limited claim keeps of a queue, or of a tenant where `queue` is empty.
+meters = Table(
+    "meters",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("uncounted", Boolean, nullable=False),
+    Column("tokens", Double),
+    Column("refilled_at", _instant),
+    Column("swept_key", Text, nullable=False),
+    Column("swept_job", _uuid, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "queue"),
+    Index("meters_uncounted_idx", "tenant_id", "queue", postgresql_where=text("uncounted")),
+    postgresql_with={"fillfactor": "50"},
+)
+
+# One row for each lease under a limit. Those of leases that ended are found by looking their jobs up.
+lease_slots = Table(
+    "lease_slots",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("job_id", _uuid, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "queue", "key", "job_id"),
+    postgresql_with={"autovacuum_vacuum_scale_factor": "0.05", "autovacuum_vacuum_threshold": "1000"},
+)
+
+# One row.
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", Boolean, primary_key=True, server_default=text("true")),
+    Column("peer_secret", LargeBinary, nullable=False),
+    Column("settings_version", BigInteger, nullable=False),
+    CheckConstraint("id", name="installation_one_row"),
 )

@@ -1,5 +1,6 @@
 """Polls: answers lost on the wire, acknowledgement, capacity, pauses."""
 
+import itertools
 import threading
 import time
 from typing import Any
@@ -8,7 +9,7 @@ import grpc
 import pytest
 from conftest import running
 from google.protobuf.duration_pb2 import Duration
-from rota_sdk import Lease, Worker
+from rota_sdk import Lease, Worker, limits
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from script_server import Refusal, ScriptServer
 
@@ -155,15 +156,19 @@ def test_next_poll_after_is_kept(server: ScriptServer) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_slow_down_delays_the_next_poll(server: ScriptServer) -> None:
-    answer = worker_pb2.LeaseResponse()
-    answer.directives.add(id=5, kind=worker_pb2.DIRECTIVE_KIND_SLOW_DOWN)
-    server.script("Lease", lambda *_: answer)
+def test_slow_down_keeps_polls_apart_for_a_while(server: ScriptServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SLOW_DOWN_FOR_S", 0.5)
+    told = worker_pb2.LeaseResponse()
+    told.directives.add(id=5, kind=worker_pb2.DIRECTIVE_KIND_SLOW_DOWN)
+    server.script("Lease", lambda *_: told, *[lambda *_: worker_pb2.LeaseResponse()] * 20)
     with running(idle_worker(server)):
         server.wait(lambda: any(5 in beat.acked_directives for beat in server.beats), "the acknowledgement")
-        server.wait(lambda: len(server.of("Lease")) >= 2, "the next poll")
-    first, second = [call.at for call in server.calls if call.method == "Lease"][:2]
-    assert second - first >= 0.18
+        server.wait(lambda: len(server.of("Lease")) >= 10, "polls without pauses again")
+    at = [call.at for call in server.calls if call.method == "Lease"]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(at)]
+    assert min(pauses[:3]) >= 0.15
+    # Over after a while, without another word of the coordinator's.
+    assert min(pauses[4:]) < 0.15
 
 
 @pytest.mark.usefixtures("hasty")

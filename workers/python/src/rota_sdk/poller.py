@@ -48,6 +48,7 @@ class Poller:
         self._comfortable = max(1, min(slots.total // 4, limits.LEASE_JOBS))
         self._ack_batch = 0
         self._not_before = 0.0
+        self._slow_until = 0.0
         self._backoff = Backoff(limits.BACKOFF_FIRST_S, limits.BACKOFF_MOST_S)
         self._wake = threading.Event()
         self._stopping = False
@@ -59,8 +60,10 @@ class Poller:
         self._thread.start()
 
     def slow_down(self) -> None:
-        """The coordinator has too much to do: the next poll waits a while."""
-        self._not_before = max(self._not_before, time.monotonic() + limits.SLOW_DOWN_S)
+        """The coordinator has too much to do: for a while polls are further apart."""
+        now = time.monotonic()
+        self._slow_until = now + limits.SLOW_DOWN_FOR_S
+        self._not_before = max(self._not_before, now + _slow_pause())
 
     def stop(self) -> None:
         """No further polls. The one in flight may still be answered; `abandon` cuts it off."""
@@ -191,7 +194,14 @@ class Poller:
             self._ack_batch = response.batch or self._ack_batch
             self._prove_soon(True)
             self._start(leases)
+        if now < self._slow_until:
+            self._not_before = max(self._not_before, now + _slow_pause())
         if response.HasField("next_poll_after"):
             self._not_before = max(self._not_before, now + (codec.span(response, "next_poll_after") or 0.0))
         if response.directives:
             self._on_directives(list(response.directives))
+
+
+def _slow_pause() -> float:
+    # Jitter, for workers that were told in the same instant.
+    return limits.SLOW_DOWN_S * random.uniform(0.8, 1.2)

@@ -23,12 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior__pb2
-from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
-from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2 as rota_dot_worker_dot_v1_dot_worker__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17rota/peer/v1/peer.proto\x12\x0crota.peer.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1brota/worker/v1/worker.proto\"<\n\x05Hello\x12\x19\n\x0b\x63oordinator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x18\n\x10protocol_version\x18\x02 \x01(\x05\"8\n\x07Welcome\x12\x13\n\x0b\x63oordinator\x18\x01 \x01(\t\x12\x18\n\x10protocol_version\x18\x02 \x01(\x05\"[\n\x0b\x44\x65mandEntry\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\r\n\x05types\x18\x04 \x03(\t\x12\x12\n\nfree_slots\x18\x05 \x01(\x05\"4\n\x06\x44\x65mand\x12*\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x19.rota.peer.v1.DemandEntry\"|\n\x11\x41vailabilityEntry\x12\x11\n\tdemand_id\x18\x01 \x01(\x03\x12\x13\n\x0bready_count\x18\x02 \x01(\x05\x12\x10\n\x08priority\x18\x03 \x01(\x05\x12-\n\noldest_age\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"@\n\x0c\x41vailability\x12\x30\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1f.rota.peer.v1.AvailabilityEntry\"V\n\x08\x44ueEntry\x12\r\n\x05shard\x18\x01 \x01(\x05\x12,\n\x08\x64ue_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"V\n\x03\x44ue\x12$\n\x04jobs\x18\x01 \x03(\x0b\x32\x16.rota.peer.v1.DueEntry\x12)\n\tschedules\x18\x02 \x03(\x0b\x32\x16.rota.peer.v1.DueEntry\"9\n\x0cSettledLease\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\x03\x12\r\n\x05shard\x18\x03 \x01(\x05\"5\n\x07Settled\x12*\n\x06leases\x18\x01 \x03(\x0b\x32\x1a.rota.peer.v1.SettledLease\"\xf3\x01\n\x0bLinkRequest\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12$\n\x05hello\x18\x02 \x01(\x0b\x32\x13.rota.peer.v1.HelloH\x00\x12&\n\x06\x64\x65mand\x18\x03 \x01(\x0b\x32\x14.rota.peer.v1.DemandH\x00\x12\x32\n\x0c\x61vailability\x18\x04 \x01(\x0b\x32\x1a.rota.peer.v1.AvailabilityH\x00\x12 \n\x03\x64ue\x18\x05 \x01(\x0b\x32\x11.rota.peer.v1.DueH\x00\x12(\n\x07settled\x18\x06 \x01(\x0b\x32\x15.rota.peer.v1.SettledH\x00\x42\t\n\x07message\"\x16\n\x07LinkAck\x12\x0b\n\x03seq\x18\x01 \x01(\x03\"\t\n\x07Goodbye\"\x93\x01\n\x0cLinkResponse\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.rota.peer.v1.WelcomeH\x00\x12$\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x15.rota.peer.v1.LinkAckH\x00\x12(\n\x07goodbye\x18\x03 \x01(\x0b\x32\x15.rota.peer.v1.GoodbyeH\x00\x42\t\n\x07message\"\xf7\x01\n\x0c\x43laimRequest\x12\x19\n\x0b\x63oordinator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06tenant\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x15\n\x07session\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x12\x1b\n\rsession_epoch\x18\x04 \x01(\x03\x42\x04\xe2\x41\x01\x02\x12\x0e\n\x06poller\x18\x05 \x01(\x05\x12\x18\n\nrequest_id\x18\x06 \x01(\tB\x04\xe2\x41\x01\x02\x12\x13\n\x05\x62\x61tch\x18\x07 \x01(\x03\x42\x04\xe2\x41\x01\x02\x12\x18\n\ndemand_ids\x18\x08 \x03(\x03\x42\x04\xe2\x41\x01\x02\x12\x16\n\x08\x63\x61pacity\x18\t \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x11\n\tmax_bytes\x18\n \x01(\x05\"`\n\rClaimResponse\x12%\n\x06leases\x18\x01 \x03(\x0b\x32\x15.rota.worker.v1.Lease\x12(\n\x04left\x18\x02 \x01(\x0b\x32\x1a.rota.peer.v1.Availability\"^\n\nShardOffer\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x32\n\x0ewatermark_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"r\n\x15HandOverShardsRequest\x12\x19\n\x0b\x63oordinator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12.\n\x06shards\x18\x02 \x03(\x0b\x32\x18.rota.peer.v1.ShardOfferB\x04\xe2\x41\x01\x02\x12\x0e\n\x06reason\x18\x03 \x01(\t\"*\n\nShardTaken\x12\r\n\x05shard\x18\x01 \x01(\x05\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"B\n\x16HandOverShardsResponse\x12(\n\x06shards\x18\x01 \x03(\x0b\x32\x18.rota.peer.v1.ShardTaken\"\x80\x01\n\x15SendDirectivesRequest\x12\x15\n\x07session\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x1b\n\rsession_epoch\x18\x02 \x01(\x03\x42\x04\xe2\x41\x01\x02\x12\x33\n\ndirectives\x18\x03 \x03(\x0b\x32\x19.rota.worker.v1.DirectiveB\x04\xe2\x41\x01\x02\"*\n\x16SendDirectivesResponse\x12\x10\n\x08\x61ttached\x18\x01 \x01(\x08\x32\xcc\x02\n\x0bPeerService\x12\x41\n\x04Link\x12\x19.rota.peer.v1.LinkRequest\x1a\x1a.rota.peer.v1.LinkResponse(\x01\x30\x01\x12@\n\x05\x43laim\x12\x1a.rota.peer.v1.ClaimRequest\x1a\x1b.rota.peer.v1.ClaimResponse\x12[\n\x0eHandOverShards\x12#.rota.peer.v1.HandOverShardsRequest\x1a$.rota.peer.v1.HandOverShardsResponse\x12[\n\x0eSendDirectives\x12#.rota.peer.v1.SendDirectivesRequest\x1a$.rota.peer.v1.SendDirectivesResponseBW\n\x10\x64\x65v.rota.peer.v1P\x01ZAgithub.com/rota-scheduler/rota/workers/go/gen/rota/peer/v1;peerv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17rota/peer/v1/peer.proto\x12\x0crota.peer.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1brota/worker/v1/worker.proto\"R\n\x05Hello\x12\x19\n\x0b\x63oordinator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x18\n\x10protocol_version\x18\x02 \x01(\x05\x12\x14\n\x06\x63\x61llee\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\"8\n\x07Welcome\x12\x13\n\x0b\x63oordinator\x18\x01 \x01(\t\x12\x18\n\x10protocol_version\x18\x02 \x01(\x05\"[\n\x0b\x44\x65mandEntry\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x0e\n\x06tenant\x18\x02 \x01(\x03\x12\r\n\x05queue\x18\x03 \x01(\t\x12\r\n\x05types\x18\x04 \x03(\t\x12\x12\n\nfree_slots\x18\x05 \x01(\x05\"4\n\x06\x44\x65mand\x12*\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x19.rota.peer.v1.DemandEntry\"J\n\x11\x41vailabilityEntry\x12\x11\n\tdemand_id\x18\x01 \x01(\x03\x12\x13\n\x0bready_count\x18\x02 \x01(\x05\x12\r\n\x05order\x18\x03 \x01(\x01\"@\n\x0c\x41vailability\x12\x30\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1f.rota.peer.v1.AvailabilityEntry\"\xc1\x01\n\nWaitingJob\x12\x0e\n\x06tenant\x18\x01 \x01(\x03\x12\n\n\x02id\x18\x02 \x01(\t\x12\r\n\x05shard\x18\x03 \x01(\x05\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\x10\n\x08priority\x18\x06 \x01(\x05\x12\x0e\n\x06\x64ue_us\x18\x07 \x01(\x03\x12\x0c\n\x04size\x18\x08 \x01(\x05\x12\x15\n\x08start_by\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x17\n\x0f\x63oncurrency_key\x18\n \x01(\tB\x0b\n\t_start_by\"1\n\x07Waiting\x12&\n\x04jobs\x18\x01 \x03(\x0b\x32\x18.rota.peer.v1.WaitingJob\"\x07\n\x05\x41rmed\"\x0f\n\rQueuesChanged\"&\n\x08LeaseRef\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\x03\"1\n\x07Settled\x12&\n\x06leases\x18\x01 \x03(\x0b\x32\x16.rota.peer.v1.LeaseRef\"0\n\x06Proven\x12&\n\x06leases\x18\x01 \x03(\x0b\x32\x16.rota.peer.v1.LeaseRef\"Q\n\x10SessionDirective\x12\x0f\n\x07session\x18\x01 \x01(\t\x12,\n\tdirective\x18\x02 \x01(\x0b\x32\x19.rota.worker.v1.Directive\"=\n\nDirectives\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.rota.peer.v1.SessionDirective\"s\n\x10SessionInventory\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\x03\x12,\n\tinventory\x18\x03 \x01(\x0b\x32\x19.rota.worker.v1.Inventory\x12\x10\n\x08\x62\x65\x61t_seq\x18\x04 \x01(\x03\"!\n\rSessionsEnded\x12\x10\n\x08sessions\x18\x01 \x03(\t\"2\n\x04Gate\x12\x0e\n\x06tenant\x18\x01 \x01(\x03\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0b\n\x03key\x18\x03 \x01(\t\"*\n\x05\x46reed\x12!\n\x05gates\x18\x01 \x03(\x0b\x32\x12.rota.peer.v1.Gate\"\xa1\x04\n\x0bLinkRequest\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\"\n\x05hello\x18\x02 \x01(\x0b\x32\x13.rota.peer.v1.Hello\x12$\n\x06\x64\x65mand\x18\x03 \x01(\x0b\x32\x14.rota.peer.v1.Demand\x12\x30\n\x0c\x61vailability\x18\x04 \x01(\x0b\x32\x1a.rota.peer.v1.Availability\x12&\n\x07waiting\x18\x05 \x01(\x0b\x32\x15.rota.peer.v1.Waiting\x12\"\n\x05\x61rmed\x18\x06 \x01(\x0b\x32\x13.rota.peer.v1.Armed\x12&\n\x07settled\x18\x07 \x01(\x0b\x32\x15.rota.peer.v1.Settled\x12$\n\x06proven\x18\x08 \x01(\x0b\x32\x14.rota.peer.v1.Proven\x12,\n\ndirectives\x18\t \x01(\x0b\x32\x18.rota.peer.v1.Directives\x12\x33\n\x0binventories\x18\n \x03(\x0b\x32\x1e.rota.peer.v1.SessionInventory\x12\x33\n\x0equeues_changed\x18\x0b \x01(\x0b\x32\x1b.rota.peer.v1.QueuesChanged\x12\x33\n\x0esessions_ended\x18\x0c \x01(\x0b\x32\x1b.rota.peer.v1.SessionsEnded\x12\"\n\x05\x66reed\x18\r \x01(\x0b\x32\x13.rota.peer.v1.Freed\"\x16\n\x07LinkAck\x12\x0b\n\x03seq\x18\x01 \x01(\x03\"i\n\x0cLinkResponse\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.rota.peer.v1.WelcomeH\x00\x12$\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x15.rota.peer.v1.LinkAckH\x00\x42\t\n\x07message\"\xdb\x01\n\x0c\x43laimRequest\x12\x19\n\x0b\x63oordinator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06tenant\x18\x02 \x01(\x03\x42\x04\xe2\x41\x01\x02\x12\x19\n\x0btenant_name\x18\x03 \x01(\tB\x04\xe2\x41\x01\x02\x12\x15\n\x07session\x18\x04 \x01(\tB\x04\xe2\x41\x01\x02\x12\x0e\n\x06poller\x18\x05 \x01(\x05\x12\x13\n\x05\x62\x61tch\x18\x06 \x01(\x03\x42\x04\xe2\x41\x01\x02\x12\x18\n\ndemand_ids\x18\x07 \x03(\x03\x42\x04\xe2\x41\x01\x02\x12\x16\n\x08\x63\x61pacity\x18\x08 \x01(\x05\x42\x04\xe2\x41\x01\x02\x12\x11\n\tmax_bytes\x18\t \x01(\x05\"\x8a\x01\n\nClaimedJob\x12$\n\x05lease\x18\x01 \x01(\x0b\x32\x15.rota.worker.v1.Lease\x12\r\n\x05shard\x18\x02 \x01(\x05\x12\x12\n\ngeneration\x18\x03 \x01(\x05\x12\x14\n\x0cschedule_uid\x18\x04 \x01(\t\x12\x1d\n\x15occurrence_generation\x18\x05 \x01(\x05\"a\n\rClaimResponse\x12&\n\x04jobs\x18\x01 \x03(\x0b\x32\x18.rota.peer.v1.ClaimedJob\x12(\n\x04left\x18\x02 \x01(\x0b\x32\x1a.rota.peer.v1.Availability\"H\n\x15HandOverShardsRequest\x12\x19\n\x0b\x63oordinator\x18\x01 \x01(\tB\x04\xe2\x41\x01\x02\x12\x14\n\x06shards\x18\x02 \x03(\x05\x42\x04\xe2\x41\x01\x02\"(\n\x16HandOverShardsResponse\x12\x0e\n\x06shards\x18\x01 \x03(\x05\x32\xef\x01\n\x0bPeerService\x12\x41\n\x04Link\x12\x19.rota.peer.v1.LinkRequest\x1a\x1a.rota.peer.v1.LinkResponse(\x01\x30\x01\x12@\n\x05\x43laim\x12\x1a.rota.peer.v1.ClaimRequest\x1a\x1b.rota.peer.v1.ClaimResponse\x12[\n\x0eHandOverShards\x12#.rota.peer.v1.HandOverShardsRequest\x1a$.rota.peer.v1.HandOverShardsResponseBW\n\x10\x64\x65v.rota.peer.v1P\x01ZAgithub.com/rota-scheduler/rota/workers/go/gen/rota/peer/v1;peerv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,16 +36,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.rota.peer.v1P\001ZAgithub.com/rota-scheduler/rota/workers/go/gen/rota/peer/v1;peerv1'
   _globals['_HELLO'].fields_by_name['coordinator']._loaded_options = None
   _globals['_HELLO'].fields_by_name['coordinator']._serialized_options = b'\342A\001\002'
+  _globals['_HELLO'].fields_by_name['callee']._loaded_options = None
+  _globals['_HELLO'].fields_by_name['callee']._serialized_options = b'\342A\001\002'
   _globals['_CLAIMREQUEST'].fields_by_name['coordinator']._loaded_options = None
   _globals['_CLAIMREQUEST'].fields_by_name['coordinator']._serialized_options = b'\342A\001\002'
   _globals['_CLAIMREQUEST'].fields_by_name['tenant']._loaded_options = None
   _globals['_CLAIMREQUEST'].fields_by_name['tenant']._serialized_options = b'\342A\001\002'
+  _globals['_CLAIMREQUEST'].fields_by_name['tenant_name']._loaded_options = None
+  _globals['_CLAIMREQUEST'].fields_by_name['tenant_name']._serialized_options = b'\342A\001\002'
   _globals['_CLAIMREQUEST'].fields_by_name['session']._loaded_options = None
   _globals['_CLAIMREQUEST'].fields_by_name['session']._serialized_options = b'\342A\001\002'
-  _globals['_CLAIMREQUEST'].fields_by_name['session_epoch']._loaded_options = None
-  _globals['_CLAIMREQUEST'].fields_by_name['session_epoch']._serialized_options = b'\342A\001\002'
-  _globals['_CLAIMREQUEST'].fields_by_name['request_id']._loaded_options = None
-  _globals['_CLAIMREQUEST'].fields_by_name['request_id']._serialized_options = b'\342A\001\002'
   _globals['_CLAIMREQUEST'].fields_by_name['batch']._loaded_options = None
   _globals['_CLAIMREQUEST'].fields_by_name['batch']._serialized_options = b'\342A\001\002'
   _globals['_CLAIMREQUEST'].fields_by_name['demand_ids']._loaded_options = None
@@ -58,56 +56,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HANDOVERSHARDSREQUEST'].fields_by_name['coordinator']._serialized_options = b'\342A\001\002'
   _globals['_HANDOVERSHARDSREQUEST'].fields_by_name['shards']._loaded_options = None
   _globals['_HANDOVERSHARDSREQUEST'].fields_by_name['shards']._serialized_options = b'\342A\001\002'
-  _globals['_SENDDIRECTIVESREQUEST'].fields_by_name['session']._loaded_options = None
-  _globals['_SENDDIRECTIVESREQUEST'].fields_by_name['session']._serialized_options = b'\342A\001\002'
-  _globals['_SENDDIRECTIVESREQUEST'].fields_by_name['session_epoch']._loaded_options = None
-  _globals['_SENDDIRECTIVESREQUEST'].fields_by_name['session_epoch']._serialized_options = b'\342A\001\002'
-  _globals['_SENDDIRECTIVESREQUEST'].fields_by_name['directives']._loaded_options = None
-  _globals['_SENDDIRECTIVESREQUEST'].fields_by_name['directives']._serialized_options = b'\342A\001\002'
-  _globals['_HELLO']._serialized_start=168
-  _globals['_HELLO']._serialized_end=228
-  _globals['_WELCOME']._serialized_start=230
-  _globals['_WELCOME']._serialized_end=286
-  _globals['_DEMANDENTRY']._serialized_start=288
-  _globals['_DEMANDENTRY']._serialized_end=379
-  _globals['_DEMAND']._serialized_start=381
-  _globals['_DEMAND']._serialized_end=433
-  _globals['_AVAILABILITYENTRY']._serialized_start=435
-  _globals['_AVAILABILITYENTRY']._serialized_end=559
-  _globals['_AVAILABILITY']._serialized_start=561
-  _globals['_AVAILABILITY']._serialized_end=625
-  _globals['_DUEENTRY']._serialized_start=627
-  _globals['_DUEENTRY']._serialized_end=713
-  _globals['_DUE']._serialized_start=715
-  _globals['_DUE']._serialized_end=801
-  _globals['_SETTLEDLEASE']._serialized_start=803
-  _globals['_SETTLEDLEASE']._serialized_end=860
-  _globals['_SETTLED']._serialized_start=862
-  _globals['_SETTLED']._serialized_end=915
-  _globals['_LINKREQUEST']._serialized_start=918
-  _globals['_LINKREQUEST']._serialized_end=1161
-  _globals['_LINKACK']._serialized_start=1163
-  _globals['_LINKACK']._serialized_end=1185
-  _globals['_GOODBYE']._serialized_start=1187
-  _globals['_GOODBYE']._serialized_end=1196
-  _globals['_LINKRESPONSE']._serialized_start=1199
-  _globals['_LINKRESPONSE']._serialized_end=1346
-  _globals['_CLAIMREQUEST']._serialized_start=1349
-  _globals['_CLAIMREQUEST']._serialized_end=1596
-  _globals['_CLAIMRESPONSE']._serialized_start=1598
-  _globals['_CLAIMRESPONSE']._serialized_end=1694
-  _globals['_SHARDOFFER']._serialized_start=1696
-  _globals['_SHARDOFFER']._serialized_end=1790
-  _globals['_HANDOVERSHARDSREQUEST']._serialized_start=1792
-  _globals['_HANDOVERSHARDSREQUEST']._serialized_end=1906
-  _globals['_SHARDTAKEN']._serialized_start=1908
-  _globals['_SHARDTAKEN']._serialized_end=1950
-  _globals['_HANDOVERSHARDSRESPONSE']._serialized_start=1952
-  _globals['_HANDOVERSHARDSRESPONSE']._serialized_end=2018
-  _globals['_SENDDIRECTIVESREQUEST']._serialized_start=2021
-  _globals['_SENDDIRECTIVESREQUEST']._serialized_end=2149
-  _globals['_SENDDIRECTIVESRESPONSE']._serialized_start=2151
-  _globals['_SENDDIRECTIVESRESPONSE']._serialized_end=2193
-  _globals['_PEERSERVICE']._serialized_start=2196
-  _globals['_PEERSERVICE']._serialized_end=2528
+  _globals['_HELLO']._serialized_start=103
+  _globals['_HELLO']._serialized_end=185
+  _globals['_WELCOME']._serialized_start=187
+  _globals['_WELCOME']._serialized_end=243
+  _globals['_DEMANDENTRY']._serialized_start=245
+  _globals['_DEMANDENTRY']._serialized_end=336
+  _globals['_DEMAND']._serialized_start=338
+  _globals['_DEMAND']._serialized_end=390
+  _globals['_AVAILABILITYENTRY']._serialized_start=392
+  _globals['_AVAILABILITYENTRY']._serialized_end=466
+  _globals['_AVAILABILITY']._serialized_start=468
+  _globals['_AVAILABILITY']._serialized_end=532
+  _globals['_WAITINGJOB']._serialized_start=535
+  _globals['_WAITINGJOB']._serialized_end=728
+  _globals['_WAITING']._serialized_start=730
+  _globals['_WAITING']._serialized_end=779
+  _globals['_ARMED']._serialized_start=781
+  _globals['_ARMED']._serialized_end=788
+  _globals['_QUEUESCHANGED']._serialized_start=790
+  _globals['_QUEUESCHANGED']._serialized_end=805
+  _globals['_LEASEREF']._serialized_start=807
+  _globals['_LEASEREF']._serialized_end=845
+  _globals['_SETTLED']._serialized_start=847
+  _globals['_SETTLED']._serialized_end=896
+  _globals['_PROVEN']._serialized_start=898
+  _globals['_PROVEN']._serialized_end=946
+  _globals['_SESSIONDIRECTIVE']._serialized_start=948
+  _globals['_SESSIONDIRECTIVE']._serialized_end=1029
+  _globals['_DIRECTIVES']._serialized_start=1031
+  _globals['_DIRECTIVES']._serialized_end=1092
+  _globals['_SESSIONINVENTORY']._serialized_start=1094
+  _globals['_SESSIONINVENTORY']._serialized_end=1209
+  _globals['_SESSIONSENDED']._serialized_start=1211
+  _globals['_SESSIONSENDED']._serialized_end=1244
+  _globals['_GATE']._serialized_start=1246
+  _globals['_GATE']._serialized_end=1296
+  _globals['_FREED']._serialized_start=1298
+  _globals['_FREED']._serialized_end=1340
+  _globals['_LINKREQUEST']._serialized_start=1343
+  _globals['_LINKREQUEST']._serialized_end=1888
+  _globals['_LINKACK']._serialized_start=1890
+  _globals['_LINKACK']._serialized_end=1912
+  _globals['_LINKRESPONSE']._serialized_start=1914
+  _globals['_LINKRESPONSE']._serialized_end=2019
+  _globals['_CLAIMREQUEST']._serialized_start=2022
+  _globals['_CLAIMREQUEST']._serialized_end=2241
+  _globals['_CLAIMEDJOB']._serialized_start=2244
+  _globals['_CLAIMEDJOB']._serialized_end=2382
+  _globals['_CLAIMRESPONSE']._serialized_start=2384
+  _globals['_CLAIMRESPONSE']._serialized_end=2481
+  _globals['_HANDOVERSHARDSREQUEST']._serialized_start=2483
+  _globals['_HANDOVERSHARDSREQUEST']._serialized_end=2555
+  _globals['_HANDOVERSHARDSRESPONSE']._serialized_start=2557
+  _globals['_HANDOVERSHARDSRESPONSE']._serialized_end=2597
+  _globals['_PEERSERVICE']._serialized_start=2600
+  _globals['_PEERSERVICE']._serialized_end=2839
 # @@protoc_insertion_point(module_scope)

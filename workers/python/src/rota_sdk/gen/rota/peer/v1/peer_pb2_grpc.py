@@ -27,8 +27,8 @@ if _version_not_supported:
 
 class PeerServiceStub(object):
     """Lets a worker that is attached to one coordinator get jobs whose shards belong to another. Never routed from outside;
-    the caller proves by its certificate or the installation's peer secret that it is a coordinator, and is therefore
-    believed about tenants.
+    the caller proves by the installation's peer secret, which only the database has, that it is a coordinator, and is
+    therefore believed about tenants.
 
     The database holds all facts. What travels here is where they changed: a message that is lost, late or repeated costs
     time, never correctness, and rescans of the database make up for it. A coordinator without reachable peers serves its
@@ -56,17 +56,12 @@ class PeerServiceStub(object):
                 request_serializer=rota_dot_peer_dot_v1_dot_peer__pb2.HandOverShardsRequest.SerializeToString,
                 response_deserializer=rota_dot_peer_dot_v1_dot_peer__pb2.HandOverShardsResponse.FromString,
                 _registered_method=True)
-        self.SendDirectives = channel.unary_unary(
-                '/rota.peer.v1.PeerService/SendDirectives',
-                request_serializer=rota_dot_peer_dot_v1_dot_peer__pb2.SendDirectivesRequest.SerializeToString,
-                response_deserializer=rota_dot_peer_dot_v1_dot_peer__pb2.SendDirectivesResponse.FromString,
-                _registered_method=True)
 
 
 class PeerServiceServicer(object):
     """Lets a worker that is attached to one coordinator get jobs whose shards belong to another. Never routed from outside;
-    the caller proves by its certificate or the installation's peer secret that it is a coordinator, and is therefore
-    believed about tenants.
+    the caller proves by the installation's peer secret, which only the database has, that it is a coordinator, and is
+    therefore believed about tenants.
 
     The database holds all facts. What travels here is where they changed: a message that is lost, late or repeated costs
     time, never correctness, and rescans of the database make up for it. A coordinator without reachable peers serves its
@@ -83,7 +78,8 @@ class PeerServiceServicer(object):
 
     def Claim(self, request, context):
         """Claims ready jobs of the callee's shards for a session that is attached to the caller. The claim is committed when
-        answered; a caller that has lost the answer or the worker gives the batch back.
+        answered. What the caller then sees of the leases it tells over its link; leases of which the callee hears nothing
+        it looks for by the session's inventory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -91,13 +87,6 @@ class PeerServiceServicer(object):
 
     def HandOverShards(self, request, context):
         """Offers shards to the callee, which acquires them in the database before it answers.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def SendDirectives(self, request, context):
-        """Passes directives to a session whose beats reach the callee.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,11 +110,6 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     request_deserializer=rota_dot_peer_dot_v1_dot_peer__pb2.HandOverShardsRequest.FromString,
                     response_serializer=rota_dot_peer_dot_v1_dot_peer__pb2.HandOverShardsResponse.SerializeToString,
             ),
-            'SendDirectives': grpc.unary_unary_rpc_method_handler(
-                    servicer.SendDirectives,
-                    request_deserializer=rota_dot_peer_dot_v1_dot_peer__pb2.SendDirectivesRequest.FromString,
-                    response_serializer=rota_dot_peer_dot_v1_dot_peer__pb2.SendDirectivesResponse.SerializeToString,
-            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'rota.peer.v1.PeerService', rpc_method_handlers)
@@ -136,8 +120,8 @@ def add_PeerServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class PeerService(object):
     """Lets a worker that is attached to one coordinator get jobs whose shards belong to another. Never routed from outside;
-    the caller proves by its certificate or the installation's peer secret that it is a coordinator, and is therefore
-    believed about tenants.
+    the caller proves by the installation's peer secret, which only the database has, that it is a coordinator, and is
+    therefore believed about tenants.
 
     The database holds all facts. What travels here is where they changed: a message that is lost, late or repeated costs
     time, never correctness, and rescans of the database make up for it. A coordinator without reachable peers serves its
@@ -215,33 +199,6 @@ class PeerService(object):
             '/rota.peer.v1.PeerService/HandOverShards',
             rota_dot_peer_dot_v1_dot_peer__pb2.HandOverShardsRequest.SerializeToString,
             rota_dot_peer_dot_v1_dot_peer__pb2.HandOverShardsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SendDirectives(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/rota.peer.v1.PeerService/SendDirectives',
-            rota_dot_peer_dot_v1_dot_peer__pb2.SendDirectivesRequest.SerializeToString,
-            rota_dot_peer_dot_v1_dot_peer__pb2.SendDirectivesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,8 +28,8 @@ GRPC_VERSION: str
 
 class PeerServiceStub:
     """Lets a worker that is attached to one coordinator get jobs whose shards belong to another. Never routed from outside;
-    the caller proves by its certificate or the installation's peer secret that it is a coordinator, and is therefore
-    believed about tenants.
+    the caller proves by the installation's peer secret, which only the database has, that it is a coordinator, and is
+    therefore believed about tenants.
 
     The database holds all facts. What travels here is where they changed: a message that is lost, late or repeated costs
     time, never correctness, and rescans of the database make up for it. A coordinator without reachable peers serves its
@@ -46,18 +46,17 @@ class PeerServiceStub:
     """
     Claim: _grpc.UnaryUnaryMultiCallable[_peer_pb2.ClaimRequest, _peer_pb2.ClaimResponse]
     """Claims ready jobs of the callee's shards for a session that is attached to the caller. The claim is committed when
-    answered; a caller that has lost the answer or the worker gives the batch back.
+    answered. What the caller then sees of the leases it tells over its link; leases of which the callee hears nothing
+    it looks for by the session's inventory.
     """
     HandOverShards: _grpc.UnaryUnaryMultiCallable[_peer_pb2.HandOverShardsRequest, _peer_pb2.HandOverShardsResponse]
     """Offers shards to the callee, which acquires them in the database before it answers."""
-    SendDirectives: _grpc.UnaryUnaryMultiCallable[_peer_pb2.SendDirectivesRequest, _peer_pb2.SendDirectivesResponse]
-    """Passes directives to a session whose beats reach the callee."""
 
 @_typing.type_check_only
 class PeerServiceAsyncStub(PeerServiceStub):
     """Lets a worker that is attached to one coordinator get jobs whose shards belong to another. Never routed from outside;
-    the caller proves by its certificate or the installation's peer secret that it is a coordinator, and is therefore
-    believed about tenants.
+    the caller proves by the installation's peer secret, which only the database has, that it is a coordinator, and is
+    therefore believed about tenants.
 
     The database holds all facts. What travels here is where they changed: a message that is lost, late or repeated costs
     time, never correctness, and rescans of the database make up for it. A coordinator without reachable peers serves its
@@ -71,17 +70,16 @@ class PeerServiceAsyncStub(PeerServiceStub):
     """
     Claim: _aio.UnaryUnaryMultiCallable[_peer_pb2.ClaimRequest, _peer_pb2.ClaimResponse]  # type: ignore[assignment]
     """Claims ready jobs of the callee's shards for a session that is attached to the caller. The claim is committed when
-    answered; a caller that has lost the answer or the worker gives the batch back.
+    answered. What the caller then sees of the leases it tells over its link; leases of which the callee hears nothing
+    it looks for by the session's inventory.
     """
     HandOverShards: _aio.UnaryUnaryMultiCallable[_peer_pb2.HandOverShardsRequest, _peer_pb2.HandOverShardsResponse]  # type: ignore[assignment]
     """Offers shards to the callee, which acquires them in the database before it answers."""
-    SendDirectives: _aio.UnaryUnaryMultiCallable[_peer_pb2.SendDirectivesRequest, _peer_pb2.SendDirectivesResponse]  # type: ignore[assignment]
-    """Passes directives to a session whose beats reach the callee."""
 
 class PeerServiceServicer:
     """Lets a worker that is attached to one coordinator get jobs whose shards belong to another. Never routed from outside;
-    the caller proves by its certificate or the installation's peer secret that it is a coordinator, and is therefore
-    believed about tenants.
+    the caller proves by the installation's peer secret, which only the database has, that it is a coordinator, and is
+    therefore believed about tenants.
 
     The database holds all facts. What travels here is where they changed: a message that is lost, late or repeated costs
     time, never correctness, and rescans of the database make up for it. A coordinator without reachable peers serves its
@@ -103,7 +101,8 @@ class PeerServiceServicer:
         context: _ServicerContext,
     ) -> _typing.Union[_peer_pb2.ClaimResponse, _abc.Awaitable[_peer_pb2.ClaimResponse]]:
         """Claims ready jobs of the callee's shards for a session that is attached to the caller. The claim is committed when
-        answered; a caller that has lost the answer or the worker gives the batch back.
+        answered. What the caller then sees of the leases it tells over its link; leases of which the callee hears nothing
+        it looks for by the session's inventory.
         """
 
     def HandOverShards(
@@ -112,12 +111,5 @@ class PeerServiceServicer:
         context: _ServicerContext,
     ) -> _typing.Union[_peer_pb2.HandOverShardsResponse, _abc.Awaitable[_peer_pb2.HandOverShardsResponse]]:
         """Offers shards to the callee, which acquires them in the database before it answers."""
-
-    def SendDirectives(
-        self,
-        request: _peer_pb2.SendDirectivesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_peer_pb2.SendDirectivesResponse, _abc.Awaitable[_peer_pb2.SendDirectivesResponse]]:
-        """Passes directives to a session whose beats reach the callee."""
 
 def add_PeerServiceServicer_to_server(servicer: PeerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,31 @@
+"""What operators set for a tenant: its share of dispatch, and how much of it may run at a time."""
+
+from dataclasses import dataclass
+
+from rota.domain import limits
+from rota.domain.errors import NotFound
+from rota.domain.text import Problems
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSettings:
+    """`max_in_flight` None: no limit."""
+
+    weight: int = limits.WEIGHT_DEFAULT
+    max_in_flight: int | None = None
+
+    @property
+    def limited(self) -> bool:
+        return self.max_in_flight is not None
+
+
+def check_tenant_settings(problems: Problems, at: str, settings: TenantSettings) -> None:
+    """Checks every setting. `at` is the path of the tenant in its request."""
+    problems.integer(f"{at}.weight", settings.weight, limits.WEIGHT_MIN, limits.WEIGHT_MAX)
+    most = settings.max_in_flight
+    if most is not None and most < 1:
+        problems.add(f"{at}.quota.max_in_flight", f"must be 1 or more, found {most}; unset it for no limit")
+
+
+def tenant_not_found(name: str) -> NotFound:
+    return NotFound(f"tenants/{name}: not found; it is created with its first key, or the name is wrong")
