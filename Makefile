@@ -91,8 +91,12 @@ lock: $(VENV)/.ready ## Pin the newest versions that requirements/dev.in allows
 	@$(VENV)/bin/uv pip compile -q --universal --upgrade --no-header --no-annotate --no-emit-package rota --no-emit-package rota-sdk requirements/dev.in -o requirements/dev.txt
 
 .PHONY: bench
-bench: $(VENV)/.ready ## Measure: drain beside the SQL floor of the same run; ARGS="--n 20000"
-	@bench/run drain $(ARGS)
+bench: $(VENV)/.ready ## Measure everything beside targets and the SQL floor: a table, JSON and a plot; ARGS="--only drain,idle"
+	@bench/run standard $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: $(VENV)/.ready ## Run every workload of the benchmark at a small size, without regard to times
+	@bench/run quick
 
 .PHONY: clean
 clean: ## Remove the environment and caches

@@ -41,7 +41,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "idle": Workload(idle.run, 20, "seconds"),
     "jobs": Workload(due.at_once, 10_000, "jobs"),
     "latency": Workload(latency.run, 1_000, "jobs", flags=("rate",)),
-    "parked": Workload(parked.run, 10_000, "workers", rate=20, cap_s=300, flags=("rate",)),
+    "parked": Workload(parked.run, 10_000, "workers", rate=20, cap_s=300, flags=("rate", "pollers")),
     "scale": Workload(scale.run, 50_000, "jobs", cap_s=300, flags=("coordinators",)),
     "schedules": Workload(schedules.run, 200_000, "schedules", cap_s=1_800, flags=("base",)),
     "timers": Workload(timers.run, 20_000, "jobs a round", cap_s=1_800, flags=("resident", "rounds")),
@@ -100,6 +100,7 @@ def _options(arguments: argparse.Namespace, profiles: Mapping[str, Path]) -> Opt
         resident=arguments.resident,
         rounds=arguments.rounds,
         coordinators=arguments.coordinators,
+        pollers=arguments.pollers,
         aged=arguments.aged,
         deadline=Deadline(arguments.cap),
         cap_s=arguments.cap,
@@ -111,6 +112,7 @@ FLAGS: Mapping[str, Mapping[str, Any]] = {
     "aged": {"action": "store_true", "help": "jobs that come due in another order than they were created in"},
     "base": {"type": lambda text: _positive(text), "help": "schedules that are there at first (10000)"},
     "coordinators": {"type": lambda text: tuple(map(_positive, text.split(","))), "help": "how many at a time (1,2,4)"},
+    "pollers": {"type": lambda text: _positive(text), "help": "polls of each worker, at most 64 (1)"},
     "rate": {"type": lambda text: _positive_float(text), "help": "jobs a second ({rate:g})"},
     "resident": {"type": lambda text: _positive(text), "help": "timers, 30 days ahead (1000000)"},
     "rounds": {"type": lambda text: _positive(text), "help": "drains with timers, and as many without (3)"},
@@ -141,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
             told = dict(FLAGS[flag])
             command.add_argument(f"--{flag}", **told | {"help": told["help"].format(rate=workload.rate)})
         command.set_defaults(
-            rate=workload.rate, base=10_000, resident=1_000_000, rounds=3, coordinators=(1, 2, 4), aged=False
+            rate=workload.rate, base=10_000, resident=1_000_000, rounds=3, coordinators=(1, 2, 4), pollers=1, aged=False
         )
     for name, words in SETS.items():
         command = commands.add_parser(name, help=words)

@@ -14,7 +14,7 @@ from bench.figures import percentiles_ms, prefixed, ratio
 from bench.finished import Finished
 from bench.latency import WARM_UP
 from bench.stand import BenchError, Stand
-from bench.work import JOB
+from bench.work import JOB, SAY_EVERY
 from bench.workload import Figures, Options
 
 LOAD_RATIO = 1_000
@@ -114,7 +114,7 @@ class _Shared:
                 self._keys[SMALL],
                 max(int(rate * deadline.left_s()), 1),
                 rate,
-                lambda _: neighbour.latest("started") < n - finished.SAY_EVERY,
+                lambda _: neighbour.latest("started") < n - SAY_EVERY,
                 first,
             )
         )

@@ -46,6 +46,7 @@ def wait(url: str, n: int, workers: Sequence[Child], deadline: Deadline) -> floa
     nearly = n - SAY_EVERY * len(workers)
     while (started := sum(worker.latest("started") for worker in workers)) < nearly:
         deadline.check(f"{n} started jobs", started)
+        _check(workers)
         time.sleep(LOOK_EVERY_S)
     with psycopg.connect(url, autocommit=True) as conn:
         while True:
@@ -54,6 +55,7 @@ def wait(url: str, n: int, workers: Sequence[Child], deadline: Deadline) -> floa
             if row[0] >= n:
                 return time.time()
             deadline.check(f"{n} finished jobs", row[0])
+            _check(workers)
             time.sleep(LOOK_EVERY_S)
 
 
@@ -72,3 +74,8 @@ def check(stand: Stand, url: str, n: int) -> Finished:
 def forget(stand: Stand, url: str) -> None:
     """Before the next round on the same database."""
     stand.ask("TRUNCATE finished_jobs", url)
+
+
+def _check(workers: Sequence[Child]) -> None:
+    for worker in workers:
+        worker.check()

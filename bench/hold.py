@@ -1,4 +1,4 @@
-"""Many workers in one process: sessions with a beat and a waiting poll each, over a few connections.
+"""Many workers in one process: sessions with beats and waiting polls, over a few connections.
 
 A worker of the SDK's costs a process or some threads; what is measured here is what so many cost the coordinator.
 """
@@ -30,7 +30,7 @@ CALL_TIMEOUT_S = 30.0
 
 
 class Holder:
-    """One worker: it takes one job at a time, does nothing with it and reports success."""
+    """One worker: each of its pollers takes one job at a time, does nothing with it and reports success."""
 
     def __init__(self, stubs: AsyncStubs, metadata: Sequence[tuple[str, str | bytes]], number: int) -> None:
         self._worker = stubs.worker
@@ -68,11 +68,12 @@ class Holder:
             await stream.read()
             await asyncio.sleep(self._beat_s)
 
-    async def poll(self, events: TextIO, started: "Started") -> None:
+    async def poll(self, poller: int, events: TextIO, started: "Started") -> None:
         batch = 0
         while True:
             request = pb.LeaseRequest(
                 session=self._session,
+                poller=poller,
                 request_id=str(uuid.uuid4()),
                 ack_batch=batch,
                 capacity=1,
@@ -110,7 +111,7 @@ class Started:
             say(started=self._count)
 
 
-async def hold(sessions: int, events: TextIO) -> None:
+async def hold(sessions: int, pollers: int, events: TextIO) -> None:
     endpoint = Endpoint.resolve()
     # Each channel has a connection of its own, and no interceptor, which would cost more than the call.
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
@@ -123,7 +124,8 @@ async def hold(sessions: int, events: TextIO) -> None:
             holder = Holder(stubs[number % CHANNELS], endpoint.metadata, number)
             await holder.open()
         group.create_task(holder.beat())
-        group.create_task(holder.poll(events, started))
+        for poller in range(pollers):
+            group.create_task(holder.poll(poller, events, started))
 
     async with asyncio.TaskGroup() as group:
         await asyncio.gather(*(open(number, group) for number in range(sessions)))
@@ -133,12 +135,13 @@ async def hold(sessions: int, events: TextIO) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int, required=True)
+    parser.add_argument("--pollers", type=int, default=1)
     parser.add_argument("--events", type=Path, required=True)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     # Nothing is worth a goodbye: SIGTERM ends it. Each line is written at once.
     with arguments.events.open("w", buffering=1) as events:
-        uvloop.run(hold(arguments.sessions, events))
+        uvloop.run(hold(arguments.sessions, arguments.pollers, events))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ WAKES = 400
 
 
 def run(stand: Stand, options: Options) -> Figures:
-    """Memory of the coordinator with `n` sessions that each wait in a poll, what they cost it, and the time from just
+    """Memory of the coordinator with `n` sessions that wait in their polls, what they cost it, and the time from just
     before a CreateJob call to the Lease answer at one of them."""
     n, deadline = options.n, options.deadline
     url = stand.create_database("parked")
@@ -27,7 +27,7 @@ def run(stand: Stand, options: Options) -> Figures:
     empty_mb = resident_mb(coordinator.pid)
     events = stand.folder / "events"
     began = time.monotonic()
-    holder = stand.holder(address, key, sessions=n, events=events)
+    holder = stand.holder(address, key, sessions=n, pollers=options.pollers, events=events)
     holder.told("holding", deadline.left_s())
     open_s = time.monotonic() - began
     time.sleep(REST_S)
@@ -53,9 +53,10 @@ def run(stand: Stand, options: Options) -> Figures:
         "coordinator_mb": parked_mb,
         "empty_mb": empty_mb,
         "woken_mb": woken_mb,
-        "per_poll_kb": (parked_mb - empty_mb) / n * 1024,
+        "per_poll_kb": (parked_mb - empty_mb) / n / options.pollers * 1024,
         **percentiles_ms("wake_", [started[i] - calls.called[i] for i in range(WARM_UP, total)]),
         "rate": options.rate,
+        "pollers": options.pollers,
         "open_sessions": open_sessions,
         "open_s": open_s,
         # With everybody waiting and nobody woken.

@@ -63,8 +63,12 @@ class Child:
             self._spoke.wait_for(lambda: key in self._said or not self._reader.is_alive(), max(within_s, 0.0))
             if key in self._said:
                 return self._said[key]
-        words = self._log.read_text(errors="replace").strip()[-2000:]
-        raise BenchError(f"the {self._name} did not say {key!r} within {within_s:.0f} s; its last words:\n{words}")
+        raise BenchError(f"the {self._name} did not say {key!r} within {within_s:.0f} s; {self._last_words()}")
+
+    def check(self) -> None:
+        """BenchError when it has ended."""
+        if self._process.poll() is not None:
+            raise BenchError(f"the {self._name} ended by itself; {self._last_words()}")
 
     def latest(self, key: str) -> int:
         """The number that it said last about `key`; 0 before the first."""
@@ -89,6 +93,9 @@ class Child:
             assert self._process.stdin is not None
             self._process.stdin.close()
             self._reader.join()
+
+    def _last_words(self) -> str:
+        return f"its last words:\n{self._log.read_text(errors='replace').strip()[-2000:]}"
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -180,9 +187,9 @@ class Stand:
             arguments += ["--events", str(events)]
         return self._start("worker", "bench.work", arguments, _client(address, key))
 
-    def holder(self, address: str, key: str, *, sessions: int, events: Path) -> Child:
-        """A process that is many workers, each with one poll that waits."""
-        arguments = ["--sessions", str(sessions), "--events", str(events)]
+    def holder(self, address: str, key: str, *, sessions: int, pollers: int, events: Path) -> Child:
+        """A process that is many workers, each with so many polls that wait."""
+        arguments = ["--sessions", str(sessions), "--pollers", str(pollers), "--events", str(events)]
         return self._start("holder", "bench.hold", arguments, _client(address, key))
 
     def _start(self, name: str, module: str, arguments: Sequence[str], settings: Mapping[str, str]) -> Child:

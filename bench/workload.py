@@ -37,6 +37,7 @@ class Options:
     resident: int
     rounds: int
     coordinators: tuple[int, ...]
+    pollers: int
     aged: bool
     deadline: Deadline
     cap_s: float

@@ -106,7 +106,8 @@ class Process:
 class CoordinatorProcess:
     """A coordinator that can be killed and started again on the same address."""
 
-    def __init__(self, database: str, folder: Path, **settings: str) -> None:
+    def __init__(self, database: str, folder: Path, main: str = "tests.serve_main", **settings: str) -> None:
+        self._main = main
         self.database = database
         self.key = make_key(database)
         self.listen = "127.0.0.1:0"
@@ -123,7 +124,7 @@ class CoordinatorProcess:
     def start(self) -> Self:
         env = clean_environment() | self._settings
         env |= {"ROTA_DATABASE_URL": self.database, "ROTA_LISTEN": self.listen, "ROTA_HOME": str(self._folder)}
-        self.process = Process([sys.executable, "-m", "tests.serve_main"], env, self._folder / "coordinator.log")
+        self.process = Process([sys.executable, "-m", self._main], env, self._folder / "coordinator.log")
         self.listen = self.process.wait_line("listening ").split()[1]
         return self
 

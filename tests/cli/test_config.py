@@ -111,6 +111,10 @@ def test_what_a_command_is_told_by_rota_exec_is_no_setting() -> None:
         ({"ROTA_LISTEN": "a\nb:1"}, "", {}, "ROTA_LISTEN: expected text without control characters"),
         ({}, "", {"tls_cert": "c"}, "tls_key: expected beside tls_cert, found only that"),
         ({}, "", {"tls_client_ca": "c"}, "tls_client_ca: expected together with tls_cert"),
+        ({}, "", {"tls_peer_ca": "c"}, "tls_peer_ca: expected together with tls_cert"),
+        ({}, "", {"tls_peer_name": "rota"}, "tls_peer_name: expected together with tls_cert"),
+        ({}, "", {"peer_listen": "7071"}, "--peer-listen: expected host:port with a port from 0 to 65535"),
+        ({}, "", {"peer_advertise": "host:0"}, "--peer-advertise: expected host:port with a port from 1 to 65535"),
         ({}, "listen = ", {}, "given.toml: expected TOML in UTF-8, found otherwise"),
     ],
 )

@@ -55,9 +55,10 @@ class Bootstrap:
     settings: Settings | None = None
     urls: list[str] = field(default_factory=list)
     failure: Exception | None = None
+    process: int | None = None
 
     @contextmanager
-    def local_database(self, settings: Settings) -> Iterator[str]:
+    def local_database(self, settings: Settings, processes: int = 1) -> Iterator[str]:
         self.settings = settings
         if self.failure is not None:
             raise self.failure
@@ -85,8 +86,11 @@ class Bootstrap:
     def revoke_key(self, url: str, key_id: str) -> bool:
         return any(key.id == key_id for key in self.keys)
 
-    def serve(self, settings: Settings, url: str, *, on_ready: Callable[[Ready], None]) -> int:
+    def serve(
+        self, settings: Settings, url: str, *, on_ready: Callable[[Ready], None], process: int | None = None
+    ) -> int:
         self.urls.append(url)
+        self.process = process
         on_ready(Ready("127.0.0.1:4711"))
         return 0
 
@@ -116,6 +120,21 @@ def test_serve_says_where(rota: Any, bootstrap: Bootstrap) -> None:
     assert given is not None
     assert (given.listen, given.session_ttl_s, given.allow_plaintext) == ("127.0.0.1:0", 20.0, True)
     assert rota("serve", "--database-url", URL, "--json").document == {"address": "127.0.0.1:4711"}
+
+
+def test_one_of_several_processes_knows_its_number(rota: Any, bootstrap: Bootstrap) -> None:
+    rota("serve", "--database-url", URL, "--processes", "1")
+    assert bootstrap.process is None
+    rota("serve", "--database-url", URL, "--process", "3")
+    assert bootstrap.process == 3
+    assert "--process " not in rota("serve", "--help").out
+
+
+@pytest.mark.parametrize("processes", ["-1", "65", "two"])
+def test_so_many_processes_are_refused(rota: Any, processes: str) -> None:
+    ran = rota("serve", "--processes", processes)
+    assert ran.code == Exit.USAGE
+    assert "--processes" in ran.err
 
 
 def test_serve_without_a_database_says_where_the_data_lie(rota: Any, home: Path) -> None:

@@ -16,8 +16,8 @@ ALL = [ShardNo(n) for n in range(limits.SHARD_COUNT)]
 
 
 class ShardTable:
-    """`lose` names calls that are carried out and not answered; `down` refuses all; an answer waits for the event of its
-    name in `held`."""
+    """`lose` names calls that are carried out and not answered; `down` refuses all; an answer waits for the event of
+    its name in `held`."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock

@@ -241,7 +241,29 @@ async def test_a_flood_of_one_key_holds_up_its_tenant_alone(scene: Scene) -> Non
     assert [item.key for item in batch if item.tenant == 1] == [7]
     assert set(other) <= set(batch)
     assert behind not in batch
-    await scene.finish()
+    # It has its turn first, however much the other has to write.
+    for _ in range(3 * BATCH_MAX):
+        scene.submit(2)
+    for _ in range(3):
+        batch = await scene.next_batch()
+        assert batch[0].key == 7
+        assert len(batch) == BATCH_MAX
+
+
+async def test_what_was_written_leaves_room(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "WAITING_MAX", 4 * BATCH_MAX)
+    for number in range(4 * BATCH_MAX + 20):
+        scene.submit(1 + number % 2)
+    for _ in range(10):
+        await scene.next_batch()
+        for number in range(BATCH_MAX):
+            scene.submit(1 + number % 2)
+    # Full for either, and not for others.
+    for tenant in (1, 2):
+        with pytest.raises(ResourceExhausted):
+            for _ in range(BATCH_MAX):
+                scene.submit(tenant)
+    scene.submit(3)
 
 
 async def test_one_alone_may_use_the_whole_queue_and_others_find_room(
@@ -282,10 +304,11 @@ async def test_how_long_a_tenant_waits_is_its_own_matter(scene: Scene) -> None:
     scene.submit(2)
     clock.now += 0.5
 
-    def waited_s(tenant: int, priority: int | None = None) -> float:
-        return batcher.waited_s(TenantId(tenant), priority, clock.now)
+    def waited_s(tenant: int, priority: int = 0) -> float:
+        return batcher.waited_s(TenantId(tenant), clock.now, priority)
 
-    assert [waited_s(1, 0), waited_s(1, 9), waited_s(1, 4), waited_s(1)] == [3.5, 0.5, 0.0, 3.5]
-    assert [waited_s(2), waited_s(2, 4), waited_s(3)] == [0.5, 0.5, 0.0]
+    # What waits of lower priority holds nothing up.
+    assert [waited_s(1), waited_s(1, 1), waited_s(1, 9)] == [3.5, 0.5, 0.5]
+    assert [waited_s(2), waited_s(2, 4), waited_s(2, 5), waited_s(3)] == [0.5, 0.5, 0.0, 0.0]
     await scene.finish()
     assert waited_s(1) == 0.0

@@ -2,11 +2,14 @@
 
 import signal
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from rota_sdk import JobState, NewJob
+from rota_sdk import Client, JobState, NewJob
+from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
 from ..harness import CoordinatorProcess, eventually
 from .conftest import HANDLERS, Starts
@@ -55,6 +58,84 @@ def test_a_coordinator_that_slept_past_its_term_can_do_no_harm(
         coordinator.process.signal(signal.SIGCONT)
         here.kill()
         there.kill()
+
+
+def test_every_stale_write_of_a_sleeper_is_refused(database: str, tmp_path: Path, starts: Starts) -> None:
+    """The sleeper believes in its shards to the last, so nothing but the epoch is between it and its jobs."""
+    folders = [tmp_path / name for name in ("sleeper", "other")]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        CoordinatorProcess(database, folders[0], main="tests.e2e.zombie_main") as sleeper,
+        sleeper.client() as client,
+    ):
+        assert sleeper.process is not None
+        worker = sleeper.worker(HANDLERS, str(starts.file), "50")
+        try:
+            client.wait_job(client.create_job("quick", "x").name, timeout=20)
+            for number in range(20):
+                every_second(client, f"always-{number}", pb.OVERLAP_MODE_ALLOW)
+                every_second(client, f"single-{number}", pb.OVERLAP_MODE_SKIP)
+            # Due while it sleeps, and in its memory when it wakes. Nobody else has a worker for them.
+            jobs = {job.id for job in client.create_jobs([NewJob("quick", "x", delay=6.0) for _ in range(60)])}
+            sleeper.process.signal(signal.SIGSTOP)
+            before = owned(database)
+            with CoordinatorProcess(database, folders[1]):
+                eventually(lambda: 256 in owned(database).values() and not owned(database).items() & before.items())
+                taken_at = now(database)
+                eventually(lambda: due(database) >= 60, within_s=20)
+                sleeper.process.signal(signal.SIGCONT)
+                sleeper.process.wait_line("looks ", within_s=20)
+                said = [line.split() for line in sleeper.process.lines]
+                woke = next(index for index, line in enumerate(said) if line[0] == "woke")
+                asked = [(what, int(n), int(done)) for what, n, done in said[woke:]]
+                assert sum(n for what, n, _ in asked if what == "claim") >= 60
+                assert sum(n for what, n, _ in asked if what == "fire") > 0
+                assert sum(done for _, _, done in asked) == 0
+                # Both have shards again, under new epochs, and everything is done once.
+                eventually(lambda: jobs <= ended(database), within_s=30)
+                assert stale_grants(database, taken_at) == 0
+        finally:
+            sleeper.process.signal(signal.SIGCONT)
+            worker.kill()
+
+
+def every_second(client: Client, id: str, overlap: pb.OverlapMode) -> None:
+    schedule = pb.Schedule(cron=pb.CronRule(expression="* * * * * *"), job=pb.JobTemplate(type="quick"))
+    schedule.overlap_policy.mode = overlap
+    client.stubs.schedules.CreateSchedule(pb.CreateScheduleRequest(schedule=schedule, schedule_id=id), timeout=10)
+
+
+def now(database: str) -> datetime:
+    return value(database, "SELECT now()")
+
+
+def due(database: str) -> int:
+    return int(value(database, "SELECT count(*) FROM jobs WHERE due_at <= now() AND state = 1"))
+
+
+def ended(database: str) -> set[str]:
+    with psycopg.connect(database) as conn:
+        return {row[0] for row in conn.execute("SELECT id::text FROM finished_jobs").fetchall()}
+
+
+def stale_grants(database: str, since: datetime) -> int:
+    """Leases granted since then under the first owner's epoch, which is 1."""
+    with psycopg.connect(database) as conn:
+        row = conn.execute(
+            "SELECT count(*) FROM (SELECT leased_at, fence FROM attempts UNION ALL SELECT leased_at, fence FROM "
+            "finished_jobs UNION ALL SELECT leased_at, fence FROM jobs) g WHERE leased_at > %s AND fence >> 32 = 1",
+            [since],
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def value(database: str, sql: str) -> Any:
+    with psycopg.connect(database) as conn:
+        row = conn.execute(sql.encode()).fetchone()
+    assert row is not None
+    return row[0]
 
 
 def test_a_graceful_stop_hands_everything_over(

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -10,86 +10,23 @@ import pytest_asyncio
 from rota.domain.errors import Unavailable
 from rota.domain.ids import TenantId
 from rota.domain.limiting import AGAIN_S, Gate, LimitedGrants
-from rota.domain.model import JobSpec, JobState, Outcome, Role
+from rota.domain.model import JobSpec, JobState, Outcome
 from rota.domain.queue import QueueSettings
-from rota.domain.tenant import TenantSettings
 from rota.domain.transition import Requeue
 from rota.store import leases as leases_module
 from rota.store import slots
 from rota.store.engine import Database, Run
 from rota.store.leases import PgLeases
-from rota.store.port import Claim
 from rota.store.queues import PgQueues
 
-from .world import Held, World, fresh_id
-
-QUEUE = "default"
-
-
-class Limited(World):
-    """A tenant with a row of its own, and claims under its limits."""
-
-    async def prepare(self) -> None:
-        name = f"t-{self.tenant}-{fresh_id()[-8:]}"
-        key = await self.identity.create_key(name, fresh_id(), b"", "", frozenset({Role.WORKER}), None)
-        self.tenant = key.tenant_id
-        self.session_id = await self.new_session()
-
-    async def limit(self, queue: str = QUEUE, **settings: object) -> None:
-        stored = await self.queues.get(self.tenant, queue)
-        saved = await self.queues.save(
-            self.tenant,
-            queue,
-            QueueSettings(**settings),  # type: ignore[arg-type]
-            stored.version if stored else 0,
-        )
-        assert saved is not None
-
-    async def limit_tenant(self, max_in_flight: int | None) -> None:
-        ((version,),) = await self.sql("SELECT version FROM tenants WHERE id = %(id)s", id=self.tenant)
-        assert await self.queues.save_tenant(self.tenant, TenantSettings(max_in_flight=max_in_flight), version)
-
-    async def made(self, count: int, **fields: object) -> list[JobSpec]:
-        specs = [self.spec(**fields) for _ in range(count)]
-        await self.create(*specs)
-        return specs
-
-    def wishes(self, specs: Sequence[JobSpec]) -> list[Claim]:
-        return [Claim(self.entry(s), self.mint(s.shard), self.session_id) for s in specs]
-
-    async def ask(self, *specs: JobSpec) -> LimitedGrants:
-        return await self.leases.claim_limited(self.wishes(specs), self.owner)
-
-    async def held(self, *specs: JobSpec) -> list[Held]:
-        """Those granted of these, in their order."""
-        grants = {grant.job_id: grant for grant in (await self.ask(*specs)).grants}
-        return [Held(spec, grants[spec.id]) for spec in specs if spec.id in grants]
-
-    async def leased(self, queue: str = QUEUE) -> int:
-        found: int = await self.value(
-            "SELECT count(*) FROM jobs WHERE tenant_id = %(t)s AND queue = %(q)s AND state IN (3, 5)",
-            t=self.tenant,
-            q=queue,
-        )
-        return found
-
-    async def slots(self) -> int:
-        found: int = await self.value("SELECT count(*) FROM lease_slots WHERE tenant_id = %(t)s", t=self.tenant)
-        return found
-
-    def gate(self, queue: str = QUEUE, key: str = "") -> Gate:
-        return Gate(self.tenant, queue, key)
+from .limited import Limited, granted
+from .world import Held
 
 
 @pytest_asyncio.fixture
 async def world(shared_database: str) -> AsyncIterator[Limited]:
     async with Limited(shared_database) as world:
-        await world.prepare()
         yield world
-
-
-def granted(found: LimitedGrants) -> list[str]:
-    return [grant.job_id for grant in found.grants]
 
 
 async def test_only_so_many_are_leased_at_a_time_and_the_first_are(world: Limited) -> None:
@@ -283,9 +220,16 @@ async def test_until_they_are_counted_nothing_is_granted(world: Limited, monkeyp
     assert len(await world.held(*specs[1:])) == 1
 
 
-async def test_of_two_that_race_for_one_place_the_second_waits_and_sees_it_taken(world: Limited) -> None:
-    await world.limit(max_in_flight=1)
-    first, second = await world.made(2)
+@pytest.mark.parametrize("by", ["queue", "key", "tenant"])
+async def test_of_two_that_race_for_one_place_the_second_waits_and_sees_it_taken(world: Limited, by: str) -> None:
+    first, second = await world.made(2, concurrency_key="k")
+    if by == "queue":
+        await world.limit(max_in_flight=1)
+    elif by == "key":
+        await world.limit(max_in_flight_per_key=1)
+    else:
+        await world.limit_tenant(1)
+        (second,) = await world.made(1, queue="other")
     rival: list[asyncio.Task[LimitedGrants]] = []
 
     async def claim_and_wait(run: Run) -> None:
@@ -408,10 +352,10 @@ async def test_dumps_and_lists_do_not_stand_in_the_way_of_a_change(world: Limite
 async def test_a_paused_queue_grants_nothing_until_it_goes_on(world: Limited) -> None:
     await world.limit(weight=5)
     (spec,) = await world.made(1)
-    await world.queues.pause(world.tenant, QUEUE, "maintenance", "key")
+    await world.queues.pause(world.tenant, "default", "maintenance", "key")
     found = await world.ask(spec)
     assert (found.grants, found.closed) == ([], {world.gate(): None})
-    resumed = await world.queues.resume(world.tenant, QUEUE)
+    resumed = await world.queues.resume(world.tenant, "default")
     assert resumed is not None
     assert (resumed.pause, resumed.settings.weight) == (None, 5)
     assert await world.claim(spec, world.session_id)

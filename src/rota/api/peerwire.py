@@ -48,7 +48,8 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _OPTIONS: Final = (
     ("grpc.keepalive_time_ms", int(PING_EVERY_S * 1000)),
-    ("grpc.keepalive_timeout_ms", int(PING_TIMEOUT_S * 1000)),
+    # What grpc.keepalive_timeout_ms does not shorten below a minute.
+    ("grpc.http2.ping_timeout_ms", int(PING_TIMEOUT_S * 1000)),
     # A quiet link sends no data for longer than two pings, the default allowance.
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),

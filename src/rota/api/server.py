@@ -57,7 +57,7 @@ PEER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     # A peer that is gone without a word is not heard any more, so what it said does not hold.
     ("grpc.keepalive_time_ms", int(PING_EVERY_S * 1000)),
-    ("grpc.keepalive_timeout_ms", int(PING_TIMEOUT_S * 1000)),
+    ("grpc.http2.ping_timeout_ms", int(PING_TIMEOUT_S * 1000)),
     ("grpc.http2.max_pings_without_data", 0),
     # It pings us as often as we do it.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", int(PING_EVERY_S * 250)),

@@ -1,20 +1,39 @@
-"""`rota serve`: one coordinator."""
+"""`rota serve`: one coordinator, or several that share a port."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Annotated, Final
 
 import typer
 
 from rota.cli.context import JsonFlag, output, settings
 from rota.cli.flags import setting_flags
+from rota.cli.output import Output
 from rota.config import OPTIONS, Settings
 
-if TYPE_CHECKING:
-    from rota.bootstrap import Ready
+PROCESSES_MAX: Final = 64
 
 
 @setting_flags(*OPTIONS)
-def serve(context: typer.Context, json: JsonFlag = False, **flags: str | bool | None) -> None:
+def serve(
+    context: typer.Context,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes",
+            metavar="N",
+            min=0,
+            max=PROCESSES_MAX,
+            help="Coordinators that share the port, each a process that is started again when it dies; 0: one for each "
+            "core.",
+        ),
+    ] = 1,
+    process: Annotated[int | None, typer.Option("--process", hidden=True)] = None,
+    json: JsonFlag = False,
+    **flags: str | bool | None,
+) -> None:
     """Run a coordinator until SIGTERM or Ctrl-C, then drain it.
 
     Settings come from the flags, the environment (ROTA_LISTEN for --listen), and the file given by --config. The
@@ -22,20 +41,50 @@ def serve(context: typer.Context, json: JsonFlag = False, **flags: str | bool | 
     """
     out, given = output(context, json), settings(context, flags)
 
+    def on_ready(address: str) -> None:
+        if out.json:
+            out.document({"address": address})
+        else:
+            print(f"rota: serving at {address}", flush=True)
+
+    count = processes or _cores()
+    if count > 1:
+        raise typer.Exit(_serve_several(out, given, count, on_ready))
+
     from rota import bootstrap
 
-    def on_ready(ready: "Ready") -> None:
-        if out.json:
-            out.document({"address": ready.address})
-        else:
-            print(f"rota: serving at {ready.address}", flush=True)
-
-    with bootstrap.local_database(given) as url:
-        if given.database_url is None:
-            print(f"rota: no database_url is set, so the data lie in {data_folder(given)}", file=sys.stderr)
-        raise typer.Exit(bootstrap.serve(given, url, on_ready=on_ready))
+    with _database(given) as url:
+        code = bootstrap.serve(given, url, on_ready=lambda ready: on_ready(ready.address), process=process)
+        raise typer.Exit(code)
 
 
 def data_folder(given: Settings) -> str:
     """Where the embedded database keeps its data."""
     return str(given.home / "dev" / "postgres")
+
+
+def _serve_several(out: Output, given: Settings, count: int, on_ready: Callable[[str], None]) -> int:
+    from rota.cli.processes import Processes, reserved
+
+    with reserved(given.listen) as listen, _database(given, count) as url:
+        served = replace(given, listen=listen, database_url=url)
+        return Processes(served, count, ["--json"] if out.json else []).run(lambda: on_ready(listen))
+
+
+def _cores() -> int:
+    from rota.cli.processes import cores
+
+    return min(cores(), PROCESSES_MAX)
+
+
+@contextmanager
+def _database(given: Settings, processes: int = 1) -> Iterator[str]:
+    if given.database_url is not None:
+        yield given.database_url
+        return
+
+    from rota import bootstrap
+
+    with bootstrap.local_database(given, processes) as url:
+        print(f"rota: no database_url is set, so the data lie in {data_folder(given)}", file=sys.stderr)
+        yield url

@@ -187,15 +187,12 @@ class Batcher(Generic[T, R]):
                 retry_after_s=RETRY_AFTER_S,
             )
 
-    def waited_s(self, tenant: TenantId, priority: int | None, now: float) -> float:
-        """How long the tenant's oldest item has waited, of this priority or of any; 0 where none waits."""
+    def waited_s(self, tenant: TenantId, now: float, priority: int = 0) -> float:
+        """How long the tenant's oldest item of this priority or a higher one has waited; 0 where none waits."""
         line = self._lines.get(tenant)
         if line is None:
             return 0.0
-        if priority is not None:
-            queue = line.queues.get(priority)
-            return 0.0 if queue is None else now - queue[0].since
-        return now - min(queue[0].since for queue in line.queues.values())
+        return now - min([queue[0].since for level, queue in line.queues.items() if level >= priority], default=now)
 
     async def drain(self) -> None:
         """Waits until everything that was submitted is written."""
@@ -260,8 +257,6 @@ class Batcher(Generic[T, R]):
             elif repeated:
                 # It goes first in the next batch; what is behind it does not overtake it.
                 passed.append(turns.popleft())
-            elif many and taken:
-                continue
             elif queue[0].weight > line.credit and not alone:
                 line.credit += self._turn
                 turns.rotate(-1)

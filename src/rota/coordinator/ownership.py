@@ -63,7 +63,7 @@ class Ownership(Loop):
         self._trusted_until = 0.0
         self._leaving = False
         self._turn = asyncio.Lock()
-        """A step, a hand-over and a take-over never mix."""
+        """Steps and take-overs never mix. Nobody waits for a peer within it, who may wait for this one."""
 
     async def register(self) -> bool:
         """Announces this coordinator; True when no other one is alive."""
@@ -80,7 +80,12 @@ class Ownership(Loop):
 
     async def step(self) -> float:
         async with self._turn:
-            return await self._step()
+            roster = await self._step()
+            plan = self._plan(roster)
+            given = await self._give_up(sum(plan.values())) if plan else []
+        await self._offer(given, plan)
+        others = [each.expires_in_s for each in roster.living if each.id != self._coordinator]
+        return min([self._term_s / RENEW_SHARE, *(left_s + EXPIRY_MARGIN_S for left_s in others)])
 
     async def take_over(self, shards: Sequence[ShardNo]) -> list[ShardNo]:
         """Acquires shards that a peer has given up; those that it got."""
@@ -105,9 +110,9 @@ class Ownership(Loop):
                     await self._shards.drain(self._coordinator)
                     plan = self._plan(await self._shards.roster())
             await self._shards.release(self._coordinator)
-            await self._offer(mine, plan)
+        await self._offer(mine, plan)
 
-    async def _step(self) -> float:
+    async def _step(self) -> Roster:
         sent_at = self.clock.monotonic()
         alive, now = await self._shards.renew(self._coordinator, self._term_s)
         self._database_clock.observe(now)
@@ -117,13 +122,11 @@ class Ownership(Loop):
             self._trust(sent_at)
         roster = await self._take_share(await self._shards.roster())
         await self._follow(roster)
-        await self._give_surplus(roster)
         self._memory.on_queues()
         # A timer may be due already by the clock just read, and claims that waited for trust can go on.
         self._memory.release_due()
         self._memory.on_ready()
-        others = [each.expires_in_s for each in roster.living if each.id != self._coordinator]
-        return min([self._term_s / RENEW_SHARE, *(left_s + EXPIRY_MARGIN_S for left_s in others)])
+        return roster
 
     async def _take_share(self, roster: Roster) -> Roster:
         """Acquires what is free, up to the own share; the roster after it."""
@@ -158,13 +161,10 @@ class Ownership(Loop):
             await self._on_acquired(list(fresh))
             self._memory.terms |= fresh
 
-    async def _give_surplus(self, roster: Roster) -> None:
-        plan = self._plan(roster)
-        if not plan:
-            return
-        giving = sorted(self._memory.terms)[-sum(plan.values()) :]
+    async def _give_up(self, count: int) -> list[ShardNo]:
+        giving = sorted(self._memory.terms)[-count:]
         self._memory.forget_shards(frozenset(giving))
-        await self._offer(await self._shards.give_up(self._coordinator, giving), plan)
+        return await self._shards.give_up(self._coordinator, giving)
 
     def _plan(self, roster: Roster) -> dict[CoordinatorId, int]:
         return balance.gifts(_owned(roster), _shares(roster), self._coordinator)

@@ -78,12 +78,12 @@ class Pressure:
     def admit(self, tenant: TenantId, priorities: Iterable[int]) -> None:
         """Refuses a creation while it would make things worse. The highest of its priorities counts."""
         now = self._clock.monotonic()
-        lag_s = max(self._store_lag_s(now), self._outcomes.waited_s(tenant, None, now))
-        if lag_s < REFUSE_LOW_S and self._creations.waited_s(tenant, None, now) < REFUSE_LOW_S:
+        lag_s = max(self._store_lag_s(now), self._outcomes.waited_s(tenant, now))
+        if lag_s < REFUSE_LOW_S and self._creations.waited_s(tenant, now) < REFUSE_LOW_S:
             return
         priority = max(priorities)
         # What waits of a lower priority does not hold this one up.
-        lag_s = max(lag_s, self._creations.waited_s(tenant, priority, now))
+        lag_s = max(lag_s, self._creations.waited_s(tenant, now, priority))
         band, refuse_s = _band(priority)
         if lag_s < refuse_s:
             return
@@ -100,7 +100,7 @@ class Pressure:
         """How long a worker is to wait before its next poll: 0 unless outcomes lag. Then it is asked to slow down too,
         once in a while."""
         now = self._clock.monotonic()
-        lag_s = max(self._store_lag_s(now), self._outcomes.waited_s(member.session.tenant_id, None, now))
+        lag_s = max(self._store_lag_s(now), self._outcomes.waited_s(member.session.tenant_id, now))
         if lag_s < SLOW_S:
             if member.slow_down_at is not None:
                 member.slow_down_at = None

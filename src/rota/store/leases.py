@@ -139,11 +139,9 @@ async def _claim_limited(run: Run, claims: Sequence[Claim], owner: CoordinatorId
         # What seems full may be full of leases that have ended.
         rooms = slots.rooms(found, meters, await slots.count(run, found, claims, live=True), claims)
         admission = limiting.admit(wishes, rooms)
-    if not admission.taken:
-        return LimitedGrants([], limiting.closed(admission.refused, rooms, ()))
     # As in any claim, pages are visited shard by shard.
     admitted = sorted([claims[i] for i in admission.taken], key=lambda c: (c.entry.shard, c.entry.id))
-    grants = _granted(admitted, await run(_CLAIM, _claim_params(admitted, owner)))
+    grants = _granted(admitted, await run(_CLAIM, _claim_params(admitted, owner))) if admitted else []
     fences = {(grant.job_id, grant.fence) for grant in grants}
     granted = [i for i in admission.taken if (claims[i].entry.id, claims[i].fence) in fences]
     await slots.take(run, found, meters, [claims[i] for i in granted])

@@ -67,7 +67,7 @@ _METER = f"""
 INSERT INTO meters AS m (tenant_id, queue, uncounted, swept_key, swept_job)
 VALUES (%(tenant)s, %(queue)s, %(counted)s AND NOT %(was_counted)s, '', '{slots.ZERO}')
 ON CONFLICT (tenant_id, queue) DO UPDATE
-SET uncounted = %(counted)s AND (m.uncounted OR NOT %(was_counted)s),
+SET uncounted = %(counted)s AND m.uncounted,
     tokens = CASE WHEN %(rated)s THEN m.tokens END, refilled_at = CASE WHEN %(rated)s THEN m.refilled_at END
 """
 

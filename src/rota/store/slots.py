@@ -41,6 +41,7 @@ LIMITED: Final = f"""
         FROM unnest(%(q_tenants)t::int[], %(q_ids)t::text[]) AS w (tenant_id, id)
         JOIN queues q ON {by_key("q", "w")}
         WHERE {IS_LIMITED}
+        FOR KEY SHARE OF q
     ) q
     UNION ALL
     SELECT t.id, '' FROM unnest(%(q_tenants)t::int[]) AS w (id)
