@@ -7,9 +7,10 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from bench import (
+    arguments,
     burst,
     drain,
     due,
@@ -24,12 +25,16 @@ from bench import (
     standard,
     timers,
 )
-from bench.figures import rounded
+from bench.errors import BenchError
+from bench.figures import plain
 from bench.profiler import top
-from bench.stand import BenchError, Stand
-from bench.workload import Deadline, Figures, Options, Workload
+from bench.stand import Stand
+from bench.workload import Figures, Workload
 
 LOCAL = Path(__file__).parent / "results" / "local"
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""SIGINT too, since a shell lets its background jobs ignore it."""
 
 WORKLOADS: Mapping[str, Workload] = {
     "burst": Workload(burst.run, 60_000, "schedules", cap_s=600),
@@ -47,23 +52,17 @@ WORKLOADS: Mapping[str, Workload] = {
     "timers": Workload(timers.run, 20_000, "jobs a round", cap_s=1_800, flags=("resident", "rounds")),
 }
 
-SETS = {
-    "standard": "every workload at its full size: the table of figures and targets",
-    "quick": "every workload at a small size, for what they check and not for their times",
-}
-
 
 def main(argv: Sequence[str]) -> int:
-    arguments = _parser().parse_args(argv)
-    # SIGINT too, since a shell lets its background jobs ignore it.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    given = arguments.parse(argv, WORKLOADS, standard.NAMES)
+    for number in ENDING:
         signal.signal(number, _interrupt)
     try:
-        if arguments.command == "standard":
-            return standard.run(arguments.reps, arguments.only, arguments.out or LOCAL / "standard")
-        if arguments.command == "quick":
+        if given.command == "standard":
+            return standard.run(given.reps, given.only, given.out or LOCAL / "standard")
+        if given.command == "quick":
             return standard.quick(LOCAL / "quick")
-        return run(arguments)
+        return run(given)
     except (BenchError, TimeoutError) as error:
         print(f"bench/run: {error or 'the floor took longer than the cap'}", file=sys.stderr)
         return 1
@@ -72,113 +71,37 @@ def main(argv: Sequence[str]) -> int:
         return 130
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(given: argparse.Namespace) -> int:
     """One workload."""
-    workload = WORKLOADS[arguments.command]
+    workload = WORKLOADS[given.command]
     profiles: dict[str, Path] = {}
-    if arguments.profile:
+    if given.profile:
         LOCAL.mkdir(parents=True, exist_ok=True)
-        profiles[arguments.profile] = LOCAL / f"{arguments.command}-{arguments.profile}.pstats"
+        profiles[given.profile] = LOCAL / f"{given.command}-{given.profile}.pstats"
     with Stand() as stand:
-        figures = workload.run(stand, _options(arguments, profiles))
+        figures = workload.run(stand, arguments.options(given, profiles))
         versions = {"pg": stand.version(), "python": platform.python_version()}
-    result = {"workload": arguments.command, "n": arguments.n} | figures | versions
-    if not arguments.json:
+    result = {"workload": given.command, "n": given.n} | figures | versions
+    if not given.json:
         for path in profiles.values():
             print(top(path))
         _show(result)
-    print(json.dumps({key: rounded(value) for key, value in result.items()}), flush=True)
+    print(json.dumps({key: plain(value) for key, value in result.items()}), flush=True)
     return 0
-
-
-def _options(arguments: argparse.Namespace, profiles: Mapping[str, Path]) -> Options:
-    return Options(
-        n=arguments.n,
-        rate=arguments.rate,
-        slots=arguments.slots,
-        base=arguments.base,
-        resident=arguments.resident,
-        rounds=arguments.rounds,
-        coordinators=arguments.coordinators,
-        pollers=arguments.pollers,
-        aged=arguments.aged,
-        deadline=Deadline(arguments.cap),
-        cap_s=arguments.cap,
-        profiles=profiles,
-    )
-
-
-FLAGS: Mapping[str, Mapping[str, Any]] = {
-    "aged": {"action": "store_true", "help": "jobs that come due in another order than they were created in"},
-    "base": {"type": lambda text: _positive(text), "help": "schedules that are there at first (10000)"},
-    "coordinators": {"type": lambda text: tuple(map(_positive, text.split(","))), "help": "how many at a time (1,2,4)"},
-    "pollers": {"type": lambda text: _positive(text), "help": "polls of each worker, at most 64 (1)"},
-    "rate": {"type": lambda text: _positive_float(text), "help": "jobs a second ({rate:g})"},
-    "resident": {"type": lambda text: _positive(text), "help": "timers, 30 days ahead (1000000)"},
-    "rounds": {"type": lambda text: _positive(text), "help": "drains with timers, and as many without (3)"},
-}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bench/run", description="Measures Rota beside its SQL floor; see README.md.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="WORKLOAD")
-    for name, workload in WORKLOADS.items():
-        command = commands.add_parser(name, help=f"by default {workload.n:,} {workload.of}")
-        command.add_argument("--n", type=_positive, default=workload.n, help=f"{workload.of} ({workload.n})")
-        command.add_argument("--slots", type=_positive, default=500, help="jobs that a worker runs at a time (500)")
-        command.add_argument(
-            "--cap",
-            type=_positive_float,
-            default=workload.cap_s,
-            metavar="S",
-            help=f"give up then ({workload.cap_s:g})",
-        )
-        command.add_argument(
-            "--profile",
-            choices=("coordinator", "worker"),
-            help="profile that process, which slows it; prints the top 25",
-        )
-        command.add_argument("--json", action="store_true", help="nothing but the JSON line")
-        for flag in workload.flags:
-            told = dict(FLAGS[flag])
-            command.add_argument(f"--{flag}", **told | {"help": told["help"].format(rate=workload.rate)})
-        command.set_defaults(
-            rate=workload.rate, base=10_000, resident=1_000_000, rounds=3, coordinators=(1, 2, 4), pollers=1, aged=False
-        )
-    for name, words in SETS.items():
-        command = commands.add_parser(name, help=words)
-        if name == "standard":
-            command.add_argument("--reps", type=_positive, default=1, help="runs of each; the table has medians (1)")
-            command.add_argument(
-                "--only", type=lambda text: tuple(text.split(",")), help=f"some of {', '.join(standard.NAMES)}"
-            )
-            command.add_argument(
-                "--out", type=Path, help="files to write, without ending (bench/results/local/standard)"
-            )
-    return parser
-
-
-def _positive(text: str) -> int:
-    if (number := int(text)) <= 0:
-        raise argparse.ArgumentTypeError(f"expected more than 0, found {text}")
-    return number
-
-
-def _positive_float(text: str) -> float:
-    if not (number := float(text)) > 0:
-        raise argparse.ArgumentTypeError(f"expected more than 0, found {text}")
-    return number
 
 
 def _show(result: Figures) -> None:
     """For people."""
     width = max(map(len, result))
     for key, value in result.items():
-        print(f"{key:<{width}}  {rounded(value)}")
+        print(f"{key:<{width}}  {plain(value)}")
     print()
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
+    # A second one must not interrupt the ending, which is short.
+    for each in ENDING:
+        signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

@@ -10,7 +10,8 @@ from rota_sdk import Client
 
 from bench import firefloor, making
 from bench.cpu import Reading, resident_mb
-from bench.stand import BenchError, Stand
+from bench.errors import BenchError
+from bench.stand import Stand
 from bench.workload import Deadline, Figures, Options
 from rota.domain import limits
 

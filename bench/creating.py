@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from rota_sdk import AsyncClient, Client, NewJob
 
-from bench.stand import BenchError
+from bench.errors import BenchError
 from bench.work import JOB
 
 BATCH = 500

@@ -56,9 +56,10 @@ def once(stand: Stand, url: str, n: int, options: Options, *, coordinators: int 
         for child in serving.children:
             child.begin_profile()
         before = Reading.take(store=stand.store_pid, coordinators=serving.pids)
+        profile = options.profiles.get("worker")
         workers = [
-            stand.worker(address, key, slots=options.slots, profile=options.profiles.get("worker"))
-            for address in serving.addresses
+            stand.worker(address, key, slots=options.slots, profile=None if index else profile)
+            for index, address in enumerate(serving.addresses)
         ]
         # What a worker uses before it can poll is no part of the cost.
         ready_cpu_s = sum(worker.told("ready_cpu_s", deadline.left_s()) for worker in workers)
@@ -97,7 +98,8 @@ class _Serving:
 @contextmanager
 def _coordinators(stand: Stand, url: str, count: int, profiles: Mapping[str, Path]) -> Iterator[_Serving]:
     """So many on one database, each with its share; stopped at the end of the block."""
-    started = [stand.coordinator(url, profile=profiles.get("coordinator")) for _ in range(count)]
+    profile = profiles.get("coordinator")
+    started = [stand.coordinator(url, profile=None if index else profile) for index in range(count)]
     children = [child for child, _ in started]
     try:
         if count > 1:

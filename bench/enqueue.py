@@ -11,8 +11,9 @@ from rota_sdk import AsyncClient, NewJob
 
 from bench import floor
 from bench.cpu import Reading
+from bench.errors import BenchError
 from bench.figures import percentiles_ms
-from bench.stand import BenchError, Stand
+from bench.stand import Stand
 from bench.work import JOB
 from bench.workload import Deadline, Figures, Options
 

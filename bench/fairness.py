@@ -10,10 +10,11 @@ from rota_sdk import NewJob
 from bench import creating, finished, starts
 from bench.cpu import Reading
 from bench.creating import Calls
+from bench.errors import BenchError
 from bench.figures import percentiles_ms, prefixed, ratio
 from bench.finished import Finished
 from bench.latency import WARM_UP
-from bench.stand import BenchError, Stand
+from bench.stand import Stand
 from bench.work import JOB, SAY_EVERY
 from bench.workload import Figures, Options
 

@@ -28,11 +28,13 @@ def prefixed(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
     return {prefix + name: value for name, value in figures.items()}
 
 
-def rounded(value: object) -> object:
+def rounded(value: float) -> float:
     """Three digits, or whole numbers from 1,000 on: more is noise."""
+    return round(value) if abs(value) >= 1_000 else float(f"{value:.3g}")
+
+
+def plain(value: object) -> object:
+    """As JSON has it, which knows no infinity."""
     if not isinstance(value, float):
         return value
-    if not math.isfinite(value):
-        # JSON knows no such number.
-        return None
-    return round(value) if abs(value) >= 1_000 else float(f"{value:.3g}")
+    return rounded(value) if math.isfinite(value) else None

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import psycopg
 
-from bench.stand import BenchError, Child, Stand
+from bench.errors import BenchError
+from bench.stand import Child, Stand
 from bench.work import SAY_EVERY
 from bench.workload import Deadline
 

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 import psycopg
 
 from bench.cpu import Reading
+from bench.errors import BenchError
 from bench.floor import Floor
-from bench.stand import BenchError
 from bench.work import JOB
 from rota.clock import SystemClock
 

@@ -16,7 +16,7 @@ import uvloop
 
 from bench import creating
 from bench.cpu import Reading
-from bench.stand import BenchError
+from bench.errors import BenchError
 from bench.work import JOB
 from rota.clock import SystemClock
 from rota.coordinator.poller import PAGE_ROWS

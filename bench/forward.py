@@ -4,9 +4,10 @@ import uvloop
 
 from bench import creating, finished, sharing, starts
 from bench.cpu import Reading
+from bench.errors import BenchError
 from bench.figures import percentiles_ms
 from bench.latency import WARM_UP, check_fits
-from bench.stand import BenchError, Stand
+from bench.stand import Stand
 from bench.workload import Figures, Options
 from rota.domain import ids
 from rota.domain.ids import JobId, TenantId

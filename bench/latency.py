@@ -4,8 +4,9 @@ import uvloop
 
 from bench import creating, finished, starts
 from bench.cpu import Reading
+from bench.errors import BenchError
 from bench.figures import percentiles_ms
-from bench.stand import BenchError, Stand
+from bench.stand import Stand
 from bench.workload import Figures, Options
 
 WARM_UP = 25

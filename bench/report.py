@@ -41,11 +41,13 @@ def table(runs: Runs) -> str:
 def _spread(found: Sequence[float]) -> str:
     if not found:
         return ""
-    median = _shown(statistics.median(found))
+    median = shown(statistics.median(found))
     if len(found) == 1:
         return median
-    return f"{median} ({_shown(min(found))}–{_shown(max(found))})"
+    return f"{median} ({shown(min(found))}–{shown(max(found))})"
 
 
-def _shown(value: float) -> str:
-    return f"{rounded(float(value)):,}"
+def shown(value: float) -> str:
+    """Three digits, or the whole number."""
+    short = rounded(value)
+    return f"{short:,.0f}" if abs(short) >= 100 else f"{short:g}"

@@ -6,7 +6,7 @@ import time
 import psycopg
 from rota_sdk import Client
 
-from bench.stand import BenchError
+from bench.errors import BenchError
 from bench.work import JOB
 from rota.domain import ids, limits
 from rota.domain.ids import JobId, TenantId

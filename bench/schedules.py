@@ -14,8 +14,9 @@ from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
 from bench import making
 from bench.cpu import Reading, resident_mb
+from bench.errors import BenchError
 from bench.figures import ratio
-from bench.stand import BenchError, Child, Stand
+from bench.stand import Child, Stand
 from bench.workload import Deadline, Figures, Options
 from rota.domain import limits
 

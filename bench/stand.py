@@ -16,6 +16,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
+from bench.errors import BenchError
 from rota import bootstrap
 from rota.domain.model import Role
 from rota.store.embedded import EmbeddedPostgres
@@ -24,10 +25,6 @@ START_S = 30.0
 STOP_S = 20.0
 LEASH_GRACE_S = 5.0
 """How long a child may drain when this process has died."""
-
-
-class BenchError(Exception):
-    """A run that came to nothing; the message says what was expected, what was found, what to look at."""
 
 
 class Child:

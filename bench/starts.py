@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.stand import BenchError
+from bench.errors import BenchError
 
 
 def read(events: Path, total: int) -> dict[int, float]:

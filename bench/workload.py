@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.stand import BenchError, Stand
+from bench.errors import BenchError
+from bench.stand import Stand
 
 Figures = dict[str, Any]
 
@@ -26,21 +27,21 @@ class Deadline:
             raise BenchError(f"expected {expected} within the cap, found {found}; raise --cap or lower --n")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How one run is wanted. A workload reads those that concern it."""
 
     n: int
-    rate: float
-    slots: int
-    base: int
-    resident: int
-    rounds: int
-    coordinators: tuple[int, ...]
-    pollers: int
-    aged: bool
-    deadline: Deadline
     cap_s: float
+    deadline: Deadline
+    slots: int = 500
+    rate: float = 50.0
+    aged: bool = False
+    base: int = 10_000
+    coordinators: tuple[int, ...] = (1, 2, 4)
+    pollers: int = 1
+    resident: int = 1_000_000
+    rounds: int = 3
     profiles: Mapping[str, Path] = field(default_factory=dict)
     """By process, coordinator or worker: where its profile goes."""
 

@@ -28,6 +28,7 @@ from rota.store.doctor import Overview, PgDoctor, SchedulesOverview
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.engine import Database
 from rota.store.fires import PgFires
+from rota.store.fleet import PgFleet
 from rota.store.history import PgHistory
 from rota.store.identity import PgIdentity
 from rota.store.jobs import PgJobs
@@ -172,6 +173,7 @@ def _node(
     peer_address: str,
     dial: PeerDial,
 ) -> Node:
+    queues = PgQueues(database)
     return Node(
         id=id,
         address=address,
@@ -187,7 +189,9 @@ def _node(
         history=PgHistory(database),
         schedules=PgSchedules(database),
         fires=PgFires(database),
-        queues=PgQueues(database),
+        queues=queues,
+        tenants=queues,
+        fleet=PgFleet(database),
         clock=clock,
         telemetry=telemetry,
         session_ttl_s=settings.session_ttl_s,

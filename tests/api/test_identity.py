@@ -33,10 +33,16 @@ SERVED = {
     "WorkerService": {
         *("OpenSession", "Lease", "Heartbeat", "SendHeartbeat", "Complete", "CompleteJob", "CloseSession"),
     },
-    "AdminService": {"ListSessions"},
+    "AdminService": {
+        *("ListSessions", "ListQueues", "GetQueue", "UpdateQueue", "PauseQueue", "ResumeQueue", "PurgeQueue"),
+        *("ListTenants", "GetTenant", "UpdateTenant", "ListCoordinators", "ListShards"),
+    },
     "ScheduleService": _methods(schedules_pb2, "ScheduleService"),
     "CalendarService": _methods(schedules_pb2, "CalendarService"),
 }
+OF_THE_INSTALLATION = {"ListTenants", "GetTenant", "UpdateTenant", "ListCoordinators", "ListShards"}
+"""Not for operators of other tenants than `default`, who may read their own tenant all the same."""
+
 ROLES = {
     "JobService": {Role.CLIENT, Role.OPERATOR},
     "ScheduleService": {Role.CLIENT, Role.OPERATOR},
@@ -90,6 +96,9 @@ async def test_every_call_needs_a_credential_and_its_role(rota: Running, tenant:
         if role not in ROLES[service]:
             # The request is empty and what it names does not exist, and neither is said.
             assert found.case == ("PERMISSION_DENIED", "PERMISSION_DENIED"), found
+        elif method.name in OF_THE_INSTALLATION:
+            assert found.case == ("PERMISSION_DENIED", "PERMISSION_DENIED"), found
+            assert "needs a key of the tenant default" in found.message
         elif method.name not in SERVED[service]:
             assert found.case == ("UNIMPLEMENTED", "NOT_IMPLEMENTED"), found
             assert found.domain == "rota"

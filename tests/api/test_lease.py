@@ -435,7 +435,7 @@ async def test_a_poll_that_is_cancelled_leaves_nothing(start: Start) -> None:
         call.cancel()
     await parked(coordinator, 0)
     assert coordinator.node.dispatcher._by_call == {}
-    assert coordinator.node.dispatcher._waiting == {}
+    assert coordinator.node.dispatcher._waiting._groups == {}
     job = await tenant.create()
     await asyncio.sleep(0.1)
     assert (await tenant.get(job)).attempt == 0
@@ -532,7 +532,7 @@ async def test_a_hundred_random_cancellations_under_load(start: Start) -> None:
     await parked(coordinator, 0)
     node = coordinator.node
     await eventually(lambda: not node.memory.in_flight and not node.memory.ready)
-    assert (len(node.memory.claiming), node.dispatcher._by_call, node.dispatcher._waiting) == (0, {}, {})
+    assert (len(node.memory.claiming), node.dispatcher._by_call, node.dispatcher._waiting._groups) == (0, {}, {})
     for name in rng.sample(names, 30):
         found = await tenant.get(name)
         assert (state_name(found.state), found.attempts_counted) == ("SUCCEEDED", 1)

@@ -1,174 +1,42 @@
 """The way between coordinators over real gRPC: news in order and bounded, links that open again, claims that end."""
 
 import asyncio
-import socket
-import struct
-import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import grpc.aio
 import pytest
 from rota_sdk.gen.rota.peer.v1 import peer_pb2, peer_pb2_grpc
 
 from rota.api import peercodec, peerwire
-from rota.api.peer import PROTOCOL_VERSION, authorization
-from rota.api.peerwire import PeerDial, PeerWire
-from rota.api.server import PeerListener
-from rota.clock import SystemClock
-from rota.coordinator.news import Claimed, ClaimWish, Lease, News, Offer
+from rota.api.peer import authorization
+from rota.coordinator.news import Claimed, News, Offer
 from rota.domain.errors import InvalidArgument, OutcomeUnknown, Unavailable
-from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
-from rota.domain.model import Grant
+from rota.domain.ids import ShardNo
+from rota.store.engine import Database
+from rota.store.identity import PgIdentity
 
-from .running import Running, eventually, refusal
+from .linking import (
+    SECRET,
+    A,
+    B,
+    C,
+    Calls,
+    Ears,
+    black_hole,
+    dialled,
+    dialled_later,
+    grant,
+    greeted,
+    hello,
+    linked,
+    listening,
+    message,
+    settled,
+    slow_reader,
+    wish,
+)
+from .running import Running, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-SECRET = bytes(range(32))
-A, B, C = (CoordinatorId(str(uuid.UUID(int=number))) for number in (0xA, 0xB, 0xC))
-SESSION = SessionId(str(uuid.UUID(int=7)))
-JOB = JobId(str(uuid.UUID(int=8)))
-
-
-class Ears:
-    """Stands for `coordinator.peers`: writes down what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[CoordinatorId, News]] = []
-        self.links: list[object] = []
-        self.ended: list[object] = []
-        self.wishes: list[ClaimWish] = []
-        self.cancelled = 0
-        self.answer: Claimed | Exception = Claimed([])
-        self.hold: asyncio.Event | None = None
-
-    def listening(self, id: CoordinatorId) -> object:
-        self.links.append(object())
-        return self.links[-1]
-
-    def hear(self, id: CoordinatorId, news: News) -> None:
-        self.heard.append((id, news))
-
-    def deaf(self, id: CoordinatorId, link: object) -> None:
-        self.ended.append(link)
-
-    async def claim_for(self, wish: ClaimWish) -> Claimed:
-        self.wishes.append(wish)
-        await self._held()
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    async def take_over(self, id: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
-        await self._held()
-        return list(shards[:2])
-
-    async def _held(self) -> None:
-        try:
-            if self.hold is not None:
-                await self.hold.wait()
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-
-    @property
-    def fences(self) -> list[int]:
-        """Of the leases that it was told have ended, in order."""
-        return [lease.fence for _, news in self.heard for lease in news.settled]
-
-
-class Calls:
-    """What a wire says of itself."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-        self.room = 0
-
-    def on_open(self) -> None:
-        self.opened += 1
-
-    def on_room(self) -> None:
-        self.room += 1
-
-
-@asynccontextmanager
-async def listening(ears: Ears, id: CoordinatorId = B, port: int = 0) -> AsyncIterator[int]:
-    """A coordinator's listener; its port."""
-    listener = PeerListener()
-    port = listener.bind(f"127.0.0.1:{port}", None)
-    await listener.start(id, ears, SECRET)
-    try:
-        yield port
-    finally:
-        await listener.stop()
-
-
-@asynccontextmanager
-async def dialled(
-    port: int, calls: Calls | None = None, *, peer: CoordinatorId = B, me: CoordinatorId = A, secret: bytes = SECRET
-) -> AsyncIterator[PeerWire]:
-    calls = calls or Calls()
-    dial = PeerDial(me, secret, None, SystemClock())
-    wire = dial(peer, f"127.0.0.1:{port}", on_open=calls.on_open, on_room=calls.on_room)
-    try:
-        yield wire
-    finally:
-        await wire.close()
-
-
-@dataclass
-class Pair:
-    """An open link."""
-
-    ears: Ears
-    calls: Calls
-    wire: PeerWire
-    port: int
-
-
-@asynccontextmanager
-async def linked() -> AsyncIterator[Pair]:
-    ears, calls = Ears(), Calls()
-    async with listening(ears) as port, dialled(port, calls) as wire:
-        await eventually(lambda: calls.opened)
-        yield Pair(ears, calls, wire, port)
-
-
-def settled(*fences: int) -> News:
-    return News(settled=[Lease(JOB, Fence(fence)) for fence in fences])
-
-
-def wish(capacity: int = 1) -> ClaimWish:
-    return ClaimWish(A, TenantId(7), "acme", SESSION, 3, 11, (1, 2), capacity, 1 << 20)
-
-
-def grant(number: int, payload: bytes = b"{}") -> Grant:
-    return Grant(
-        tenant_id=TenantId(7),
-        job_id=JobId(str(uuid.UUID(int=number))),
-        shard=ShardNo(5),
-        fence=Fence(number),
-        session_id=SESSION,
-        attempt=1,
-        attempts_counted=0,
-        max_attempts=5,
-        type="t",
-        queue="q",
-        priority=4,
-        payload=payload,
-        content_type="application/json",
-        headers={"a": "b"},
-        effect_key="k",
-        generation=0,
-        run_timeout_s=1.5,
-        deadline_s=None,
-        due_at=datetime(2026, 1, 1, tzinfo=UTC),
-        traceparent="",
-        tracestate="",
-    )
 
 
 async def test_news_arrive_whole_and_in_order() -> None:
@@ -197,8 +65,7 @@ async def test_both_ways_are_links_of_their_own() -> None:
         assert (one.heard, other.heard) == ([(B, settled(2))], [(A, settled(1))])
 
 
-async def test_a_peer_that_does_not_read_gets_64_messages_and_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader of this test acknowledges only when told to."""
+async def test_a_peer_that_does_not_read_gets_64_messages_and_room_is_told() -> None:
     async with slow_reader() as (reader, port):
         calls = Calls()
         async with dialled(port, calls) as wire:
@@ -218,6 +85,35 @@ async def test_a_peer_that_does_not_read_gets_64_messages_and_room_is_told(monke
             reader.ack.put_nowait(65)
             await eventually(lambda: calls.room == 2)
             assert reader.seqs == list(range(1, 66))
+
+
+async def test_what_is_too_much_is_written_as_it_is_read() -> None:
+    async with slow_reader() as (reader, port):
+        calls = Calls()
+        async with dialled(port, calls) as wire:
+            await eventually(lambda: calls.opened)
+            assert wire.send(settled(*range(1, 70_001)))
+            await eventually(lambda: len(reader.seqs) == peerwire.UNREAD_MAX)
+            await asyncio.sleep(0.1)
+            assert len(reader.seqs) == peerwire.UNREAD_MAX
+            reader.ack.put_nowait(6)
+            await eventually(lambda: len(reader.seqs) == 70)
+
+
+async def test_what_was_unread_at_the_end_of_a_link_takes_no_room_on_the_next() -> None:
+    async with slow_reader() as (reader, port):
+        calls = Calls()
+        async with dialled(port, calls) as wire:
+            await eventually(lambda: calls.opened)
+            while wire.send(settled(1)):
+                pass
+            reader.calls[0].set()
+            await eventually(lambda: calls.opened == 2)
+            reader.seqs.clear()
+            for number in range(peerwire.UNREAD_MAX):
+                assert wire.send(settled(number + 1))
+            await eventually(lambda: len(reader.seqs) == peerwire.UNREAD_MAX)
+            assert reader.seqs[0] == 1
 
 
 async def test_news_of_more_messages_than_may_be_unread_go_when_nothing_else_is_on_the_way() -> None:
@@ -293,25 +189,28 @@ async def test_every_call_needs_the_secret(credential: str | None) -> None:
     assert (ears.wishes, ears.links) == ([], [])
 
 
-async def test_the_public_server_knows_no_peers(rota: Running) -> None:
-    stub = peer_pb2_grpc.PeerServiceStub(rota.channel)
-    secret = await rota_secret(rota)
-    found = await refusal(stub.Claim(peercodec.claim_request(wish()), metadata=(authorization(secret),)))
-    assert found.code is grpc.StatusCode.UNIMPLEMENTED
-    assert await stub.Link(metadata=(authorization(secret),)).code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-async def rota_secret(rota: Running) -> bytes:
-    from rota.store.engine import Database
-    from rota.store.identity import PgIdentity
-
+async def test_the_public_server_knows_no_peers_and_their_listener_no_keys(rota: Running) -> None:
     database = Database(rota.url)
     try:
         secret = await PgIdentity(database).peer_secret()
+        ((address,),) = await database.reads.run("SELECT peer_address FROM coordinators", {}, write=False)
     finally:
         await database.close()
     assert len(secret) == 32
-    return secret
+    claim = peercodec.claim_request(wish())
+    public = peer_pb2_grpc.PeerServiceStub(rota.channel)
+    assert await public.Claim(claim, metadata=(authorization(secret),)).code() is grpc.StatusCode.UNIMPLEMENTED
+    assert await public.Link(metadata=(authorization(secret),)).code() is grpc.StatusCode.UNIMPLEMENTED
+    key = await rota.key("t")
+    async with grpc.aio.insecure_channel(address) as channel:
+        private = peer_pb2_grpc.PeerServiceStub(channel)
+        refused = private.Claim(claim, metadata=(("authorization", f"Bearer {key}"),))
+        assert await refused.code() is grpc.StatusCode.UNAUTHENTICATED
+        call = private.Link(metadata=(authorization(secret),))
+        await call.write(hello(callee=rota.node.id))
+        answer = await call.read()
+        assert isinstance(answer, peer_pb2.LinkResponse)
+        assert answer.welcome.coordinator == f"coordinators/{rota.node.id}"
 
 
 async def test_a_claim_is_carried_out_and_answered() -> None:
@@ -435,7 +334,7 @@ async def test_a_newer_link_supersedes_the_older() -> None:
         await newer.write(message(1, 2))
         await eventually(lambda: len(ears.heard) == 1)
         await older.write(message(1, 1))
-        assert await older.code() is grpc.StatusCode.ABORTED
+        assert await asyncio.wait_for(older.code(), 5) is grpc.StatusCode.ABORTED
         await eventually(lambda: ears.ended == ears.links[:1])
         await newer.write(message(2, 3))
         await eventually(lambda: ears.fences == [2, 3])
@@ -482,120 +381,3 @@ async def test_all_that_is_read_is_acknowledged_by_and_by() -> None:
             acks.append(answer.ack.seq)
         assert acks == sorted(set(acks))
         assert len(acks) < 30
-
-
-def hello(newest: int = PROTOCOL_VERSION) -> peer_pb2.LinkRequest:
-    said = peer_pb2.Hello(coordinator=f"coordinators/{A}", callee=f"coordinators/{B}", protocol_version=newest)
-    return peer_pb2.LinkRequest(hello=said)
-
-
-def message(seq: int, fence: int) -> peer_pb2.LinkRequest:
-    (made,) = peercodec.messages(settled(fence))
-    made.seq = seq
-    return made
-
-
-async def greeted(
-    stub: "peer_pb2_grpc.PeerServiceAsyncStub",
-) -> "grpc.aio.StreamStreamCall[peer_pb2.LinkRequest, peer_pb2.LinkResponse]":
-    call = stub.Link(metadata=(authorization(SECRET),))
-    await call.write(hello())
-    answer = await call.read()
-    assert isinstance(answer, peer_pb2.LinkResponse)
-    assert answer.HasField("welcome")
-    return call
-
-
-@dataclass
-class Reader:
-    """A peer that acknowledges by hand."""
-
-    seqs: list[int] = field(default_factory=list)
-    ack: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
-
-
-@asynccontextmanager
-async def slow_reader() -> AsyncIterator[tuple[Reader, int]]:
-    reader = Reader()
-
-    class Servicer(peer_pb2_grpc.PeerServiceServicer):
-        async def Link(  # type: ignore[override]
-            self, requests: AsyncIterator[peer_pb2.LinkRequest], context: "grpc.aio.ServicerContext[object, object]"
-        ) -> None:
-            async def acknowledge() -> None:
-                while True:
-                    ack = peer_pb2.LinkAck(seq=await reader.ack.get())
-                    await context.write(peer_pb2.LinkResponse(ack=ack))
-
-            await context.write(peer_pb2.LinkResponse(welcome=peer_pb2.Welcome(coordinator=f"coordinators/{B}")))
-            task = asyncio.create_task(acknowledge())
-            try:
-                async for request in requests:
-                    if not request.HasField("hello"):
-                        reader.seqs.append(request.seq)
-            finally:
-                task.cancel()
-
-    server = grpc.aio.server()
-    peer_pb2_grpc.add_PeerServiceServicer_to_server(Servicer(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield reader, port
-    finally:
-        await server.stop(None)
-
-
-@asynccontextmanager
-async def dialled_later() -> AsyncIterator[tuple[int, Callable[[Calls], PeerWire]]]:
-    """A port that is free, and what dials there; closed at the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    made: list[PeerWire] = []
-
-    def begin(calls: Calls) -> PeerWire:
-        dial = PeerDial(A, SECRET, None, SystemClock())
-        made.append(dial(B, f"127.0.0.1:{port}", on_open=calls.on_open, on_room=calls.on_room))
-        return made[-1]
-
-    yield port, begin
-    for wire in made:
-        await wire.close()
-
-
-class Hole:
-    """A relay that can swallow what it is given, and stays open."""
-
-    def __init__(self) -> None:
-        self.port = 0
-        self.swallow = False
-        self.writers: list[asyncio.StreamWriter] = []
-
-
-@asynccontextmanager
-async def black_hole(port: int) -> AsyncIterator[Hole]:
-    hole = Hole()
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65_536):
-                if not hole.swallow:
-                    writer.write(data)
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", port)
-        hole.writers += [writer, back]
-        await asyncio.gather(pump(reader, back), pump(there, writer))
-
-    server = await asyncio.start_server(relay, "127.0.0.1", 0)
-    hole.port = server.sockets[0].getsockname()[1]
-    try:
-        yield hole
-    finally:
-        server.close()
-        for writer in hole.writers:
-            sock = writer.get_extra_info("socket")
-            with suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.close()

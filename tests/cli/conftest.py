@@ -14,6 +14,7 @@ from rota_sdk.gen.rota.admin.v1 import admin_pb2_grpc
 from rota_sdk.gen.rota.v1 import jobs_pb2_grpc, schedules_pb2_grpc
 
 from rota.cli.main import main
+from tests.cli.operated import Operated
 from tests.cli.scheduler import Scheduler
 from tests.cli.script import Coordinator, job
 
@@ -71,6 +72,12 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduler]:
     """The same with schedules and calendars."""
     yield from _served(Scheduler(jobs=[job()]), monkeypatch)
+
+
+@pytest.fixture
+def operated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Operated]:
+    """The same with queues and tenants."""
+    yield from _served(Operated(jobs=[job()]), monkeypatch)
 
 
 C = TypeVar("C", bound=Coordinator)

@@ -90,7 +90,7 @@ class Bootstrap:
         self, settings: Settings, url: str, *, on_ready: Callable[[Ready], None], process: int | None = None
     ) -> int:
         self.urls.append(url)
-        self.process = process
+        self.settings, self.process = settings, process
         on_ready(Ready("127.0.0.1:4711"))
         return 0
 

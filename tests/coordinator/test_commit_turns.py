@@ -14,7 +14,7 @@ from rota.coordinator import commits
 from rota.coordinator.commits import PRIORITY_STEP_S, Batcher
 from rota.domain.errors import ResourceExhausted
 from rota.domain.ids import TenantId
-from rota.domain.shares import SPARE
+from rota.domain.portions import SPARE
 
 from .fakes import FakeClock, turns
 

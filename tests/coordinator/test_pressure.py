@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rota.coordinator.attendance import Beat
 from rota.coordinator.commits import RECENT_S, Batcher
 from rota.coordinator.members import Directive, Member, Members
 from rota.coordinator.pressure import (
@@ -64,6 +65,9 @@ class Scene:
 
     def complete(self, tenant: TenantId = HOG, count: int = 1) -> None:
         self.futures += [self.outcomes.enqueue(result(tenant=tenant)) for _ in range(count)]
+
+    def beat(self) -> None:
+        self.futures.append(self.beats.enqueue(Beat(SESSION, 1, HOG)))
 
     async def advance(self, seconds: float) -> None:
         """In small steps, as a load makes them."""
@@ -141,7 +145,7 @@ async def test_nobody_waits_when_all_is_well(scene: Scene) -> None:
         (5.5, Level.REFUSING, list(range(10))),
     ],
 )
-@pytest.mark.parametrize("what", ["create", "complete"])
+@pytest.mark.parametrize("what", ["create", "complete", "beat"])
 async def test_a_slow_store_is_everybodys_matter(
     scene: Scene, what: str, flush_s: float, level: Level, refused: list[int]
 ) -> None:
@@ -208,6 +212,13 @@ async def test_a_backlog_is_the_matter_of_the_tenant_that_made_it(scene: Scene) 
     scene.complete(OTHER)
     assert scene.hint_s(HOG) > 0
     assert scene.hint_s(OTHER) == 0.0
+
+
+async def test_who_cannot_have_its_outcomes_written_makes_no_more_work(scene: Scene) -> None:
+    scene.flush_s = 0.2
+    scene.complete(count=30 * BATCH_MAX)
+    await scene.advance(1.5)
+    assert (scene.refused(HOG), scene.refused(OTHER)) == ([0, 1, 2, 3], [])
 
 
 async def test_what_waits_of_low_priority_holds_up_no_other(scene: Scene) -> None:

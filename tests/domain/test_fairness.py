@@ -42,6 +42,15 @@ def test_equal_due_times_keep_the_order_of_creation() -> None:
     check([due(3, 10), due(1, 10), due(2, 10)], [1, 2, 3])
 
 
+@pytest.mark.parametrize("wants", [ALL, Wants(TENANT, ("q", "r"), frozenset())])
+def test_a_job_may_come_again_with_other_facts(wants: Wants) -> None:
+    """Its start_by counts no more once an attempt has; what the queue noted of it before is still about."""
+    queue = queue_of([due(1, 10, start_by=99.0), due(2, 20)])
+    assert [e.id for e in queue.take(wants, 1, PLENTY)] == [job_id(1)]
+    queue.push(due(1, 10))
+    assert [(e.id, e.start_by) for e in queue.take(wants, 9, PLENTY)] == [(job_id(1), None), (job_id(2), None)]
+
+
 @pytest.mark.parametrize(
     ("low_due", "high_due", "first"),
     [

@@ -128,17 +128,34 @@ def test_what_was_in_memory_before_its_key_closed_makes_room_when_it_is_met(monk
     assert queue.refillable() == [(LaneKey(TENANT, "q", "t", "hot"), {ShardNo(0): Position(3, job_id(3))})]
 
 
-def test_an_opened_key_that_was_used_up_leaves_nothing_behind() -> None:
+def test_a_key_that_closes_again_gives_nothing_again() -> None:
+    queue = ReadyQueue()
+    for number in (1, 2):
+        queue.push(entry(number, concurrency_key="hot"))
+    for number in (1, 2):
+        queue.close(HOT)
+        assert take(queue) == []
+        queue.open(HOT)
+        queue.close(HOT)
+        assert take(queue) == []
+        queue.open(HOT)
+        assert take(queue, 1) == jobs(number)
+
+
+def test_an_opened_key_that_was_used_up_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairness, "HELD_ENTRIES_MAX", 3)
     queue = ReadyQueue()
     queue.close(HOT)
-    queue.push(entry(1, concurrency_key="hot"))
+    for number in (1, 2, 3):
+        assert queue.push(entry(number, concurrency_key="hot"))
     queue.open(HOT)
-    assert take(queue) == jobs(1)
-    assert queue.refillable() == []
+    # Until then it has no other room than its own.
+    assert not queue.push(entry(4, concurrency_key="hot"))
+    assert take(queue) == jobs(1, 2, 3)
+    assert len(queue.refillable()) == 1
     # Its jobs are as any again.
-    queue.push(entry(2, concurrency_key="hot"))
-    assert not queue.is_full(LaneKey(TENANT, "q", "t", "hot"))
-    assert take(queue) == jobs(2)
+    assert all(queue.push(entry(number, concurrency_key="hot")) for number in range(4, 9))
+    assert take(queue) == jobs(4, 5, 6, 7, 8)
 
 
 def test_a_closed_tenant_that_opens_has_all_its_turns() -> None:

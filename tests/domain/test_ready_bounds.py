@@ -57,10 +57,9 @@ def test_lanes_come_back_in_turns_of_tenants_by_weight(monkeypatch: pytest.Monke
         for number, type in enumerate(types):
             fill(queue, tenant, range(tenant * 100 + number * 10, tenant * 100 + number * 10 + 6), type=type)
         queue.take(wants(tenant), 4 * len(types), PLENTY)
-    fill(queue, BIG, range(900, 902), type="z")
     monkeypatch.setattr(fairness, "REFILL_LANES_MAX", 5)
     order = [(lane.tenant_id, lane.type) for lane, _ in queue.refillable()]
-    assert order == [(SMALL, "a"), (OTHER, "a"), (OTHER, "b"), (BIG, "a"), (BIG, "b")]
+    assert order == [(BIG, "a"), (SMALL, "a"), (OTHER, "a"), (OTHER, "b"), (BIG, "b")]
     # The rest the next time.
     assert [(lane.tenant_id, lane.type) for lane, _ in queue.refillable()] == [(BIG, "c")]
 
@@ -96,6 +95,24 @@ def test_a_better_job_does_not_wait_behind_what_is_left_out() -> None:
     # That has a bound too.
     assert not queue.push(of(23, TENANT, priority=9))
     assert [e.id for e in queue.take(wants(TENANT), 3, PLENTY)] == [job_id(n) for n in (20, 22, 0)]
+    queue.take(wants(TENANT), 5, PLENTY)
+    assert (len(queue), len(queue.refillable())) == (2, 1)
+    # All that was left out is being read: there is nothing to be better than, until something is left out again.
+    assert fill(queue, TENANT, range(10, 20), priority=9) == 6
+
+
+def test_a_lane_that_gives_is_refilled_from_half_on_and_one_that_does_not_waits() -> None:
+    queue = ReadyQueue(lane_entries_max=400)
+    fill(queue, TENANT, range(401))
+    queue.take(wants(TENANT), 199, PLENTY)
+    assert queue.refillable() == []
+    queue.take(wants(TENANT), 1, PLENTY)
+    assert len(queue.refillable()) == 1
+    # Read, and left out again for want of room in memory: it has enough for a worker to begin with.
+    queue.leave_out(LaneKey(TENANT, "q", "t"), ShardNo(0), of(400, TENANT).position)
+    assert queue.refillable() == []
+    queue.take(wants(TENANT), 1, PLENTY)
+    assert len(queue.refillable()) == 1
 
 
 def test_the_number_of_lanes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

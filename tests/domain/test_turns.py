@@ -99,6 +99,31 @@ def test_who_rests_is_remembered_while_it_matters_and_no_longer() -> None:
     assert [c.name for c in turns.retire(Named("d"))] == ["d", "b"]
 
 
+def test_who_came_back_and_was_given_more_is_remembered_for_that_too() -> None:
+    a, b = Named("a", 100), Named("b", 1)
+    turns = woken(a, b)
+    turns.charge(b, 1)
+    turns.retire(b)
+    turns.wake(b)
+    turns.charge(b, 1)
+    turns.retire(b)
+    serve(turns, 150)
+    assert [c.name for c in turns.retire(Named("c"))] == ["c"]
+    serve(turns, 51)
+    assert [c.name for c in turns.retire(Named("d"))] == ["d", "b"]
+
+
+def test_once_nobody_waits_nothing_is_owed() -> None:
+    a, b = Named("a"), Named("b")
+    turns = woken(a, b)
+    turns.charge(a, 1_000)
+    turns.sleep(a)
+    turns.sleep(b)
+    turns.wake(b)
+    turns.wake(a)
+    assert serve(turns, 10).count("b") == 5
+
+
 def test_resting_is_bounded() -> None:
     turns = woken(Named("a"))
     forgotten = 0

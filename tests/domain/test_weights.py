@@ -169,6 +169,18 @@ def test_the_queues_of_a_tenant_share_its_turns_by_weight() -> None:
     assert abs(shares[BIG, "p"] - 200) <= 2 * TURN_JOBS
 
 
+def test_workers_of_two_queues_leave_turns_to_those_of_one() -> None:
+    filling = Filling()
+    filling.fill(1_000, "q")
+    filling.fill(1_000, "p")
+    given = Counter[str]()
+    for _ in range(10):
+        turn = filling.ready.next_turn()
+        assert turn is not None
+        given += filling.take(10, Wants(TENANT, ("q", "other") if turn[1] == "q" else ("p",), frozenset()))
+    assert given == {"q": 50, "p": 50}
+
+
 def test_a_tenant_that_idled_earned_nothing() -> None:
     filling = Filling()
     filling.fill(9_000, tenant=BIG)

@@ -41,6 +41,9 @@ class Told:
     def job_finished(self, job: JobId) -> None:
         self.said.append(("finished", job))
 
+    def queues_changed(self) -> None:
+        self.said.append(("queues changed", None))
+
 
 @pytest_asyncio.fixture
 async def world(shared_database: str) -> AsyncIterator[World]:

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rota.coordinator.reaper import UNHEARD_S
 from rota.domain import limits
 from rota.domain.ids import epoch_of
 from rota.domain.model import CancelMode, JobState, Outcome
@@ -26,6 +27,10 @@ LOST_ANSWER_S = coordinator_module.DELIVERY_TTL_S + 1.0 + 0.5
 NAMED_LOST_S = 0.5
 """From the poll that names another batch to the end of the leases that did not arrive."""
 
+FORWARD_LOST_S = 5 * (coordinator_module.DELIVERY_TTL_S + UNHEARD_S) + 2.0
+"""From a grant that never reached the peer that asked for it to its end. The worker is asked for its inventory again and
+again, by messages that may be lost as well, on links that may be broken."""
+
 CLAIM_S = 0.05
 """A claim takes less, where the store is well."""
 
@@ -35,7 +40,23 @@ LOCAL_WAIT_S = 0.5
 OVERRUN_S = 2.0
 
 REMOTE_WAIT_S = 4.0
-"""The same where another coordinator created it or put it back: a rescan finds it."""
+"""The same where another coordinator created it or put it back, and the hint was lost: a rescan finds it."""
+
+FLEET_WAIT_S = 1.0
+"""How long it may lie beside a waiting worker of any coordinator where nothing is lost, even while members leave. While
+one comes, others do not know yet what it has taken, and a rescan finds the job."""
+
+LOST_CLAIMS_WAIT_S = 5.0
+"""The same where claims of peers are lost, which takes a second each time."""
+
+BROKEN_LINKS_WAIT_S = 16.0
+"""The same where links break too, which is noticed after seconds."""
+
+SETTLE_S = coordinator_module.TERM_S
+"""So long after somebody came or left each has its share."""
+
+HAND_OVER_S = 0.5
+"""From the moment that somebody gives a shard up to the one that another has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,13 +456,11 @@ def lost_answers_are_found(seed: Seed) -> Found:
         for key in event["leases"]:
             sent[key] = event
     gone = _gone_nodes(seed)
+    forwarded = {(e["job"], e["fence"]) for e in seed.history.of("forwarded")}
     for event in seed.history.of("claimed"):
         key = event["job"], event["fence"]
-        if (
-            key not in sent
-            and not gone(event.at, event.at + NAMED_LOST_S)
-            and not _ended(ended, key, event, NAMED_LOST_S)
-        ):
+        within_s = FORWARD_LOST_S if key in forwarded else NAMED_LOST_S
+        if key not in sent and not gone(event.at, event.at + within_s) and not _ended(ended, key, event, within_s):
             yield f"job {key[0][-6:]}: the caller had gone, and its lease lived on", event
     for key, event in sent.items():
         if event.kind == "answering" or key in received or gone(event.at, event.at + LOST_ANSWER_S):
@@ -507,6 +526,8 @@ def claims_are_for_somebody(seed: Seed) -> Found:
     for event in seed.history.of("asked"):
         ends.setdefault((event["session"], event["node"]), []).append(event.at)
     gone = _gone_nodes(seed)
+    # What a peer granted is its own matter: the way to it may be lost, and the caller may go meanwhile.
+    sent |= {(event["job"], event["fence"]) for event in seed.history.of("forwarded")}
     for event in seed.history.of("claimed"):
         if (event["job"], event["fence"]) in sent or gone(event.at - NAMED_LOST_S, event.at + NAMED_LOST_S):
             continue
@@ -531,10 +552,10 @@ def run_timeouts_hold(seed: Seed) -> Found:
 
 
 def no_idle_beside_work(seed: Seed) -> Found:
-    """A due job does not lie beside a waiting worker of its owner."""
+    """A due job does not lie beside a waiting worker, of its owner or of whatever coordinator."""
     bound_s = LOCAL_WAIT_S if seed.plan.coordinators == 1 else REMOTE_WAIT_S
-    if seed.plan.drains:
-        bound_s += coordinator_module.TERM_S
+    lossy_s = BROKEN_LINKS_WAIT_S if seed.plan.link_breaks else LOST_CLAIMS_WAIT_S
+    starts = [event.at for event in seed.history.of("started")]
     polls: dict[tuple[str, str, int], float] = {}
     idle: dict[str, list[tuple[float, float]]] = {}
     for event in seed.history.of("asking", "asked"):
@@ -546,6 +567,8 @@ def no_idle_beside_work(seed: Seed) -> Found:
     owners: dict[int, list[tuple[float, str | None]]] = {}
     for event in seed.history.of("acquired", "released"):
         owners.setdefault(event["shard"], []).append((event.at, event["owner"] if event.kind == "acquired" else None))
+    everybody = [span for spans in idle.values() for span in spans]
+    anywhere = {owner: everybody for spans in owners.values() for _, owner in spans if owner is not None}
     for job, events in seed.history.by_job():
         since: float | None = None
         shard = 0
@@ -557,7 +580,55 @@ def no_idle_beside_work(seed: Seed) -> Found:
                 waited_s = _overlap(since, event.at, owners.get(shard, []), idle)
                 if waited_s > bound_s:
                     yield f"job {job[-6:]} lay {waited_s:.2f} s beside a waiting worker", event
+                waited_s = _overlap(since, event.at, owners.get(shard, []), anywhere)
+                coming = any(since - coordinator_module.TERM_S < start < event.at for start in starts)
+                calm_s = REMOTE_WAIT_S if coming else FLEET_WAIT_S
+                if waited_s > (calm_s if seed.plan.kind is Kind.CALM else lossy_s):
+                    yield f"job {job[-6:]} lay {waited_s:.2f} s beside a waiting worker of some coordinator", event
                 since = None
+
+
+def shares_settle(seed: Seed) -> Found:
+    """Soon after somebody came or left each has its share, and from then on no shard moves."""
+    owners: dict[int, str] = {}
+    up: set[str] = set()
+    since = 0.0
+    changes = seed.history.of("acquired", "released", "started", "draining", "killed", "calm")
+    for event in [*changes, *seed.history.events[-1:]]:
+        settled = event.at > since + SETTLE_S
+        if event.kind in ("acquired", "released"):
+            if settled:
+                yield f"shard {event['shard']} moved, although nobody came or left", event
+            owners.pop(event["shard"], None)
+            if event.kind == "acquired":
+                owners[event["shard"]] = event["owner"]
+            continue
+        owned = [list(owners.values()).count(coordinator) for coordinator in up]
+        if settled and owned and (sum(owned) != seed.tables.shard_count or max(owned) - min(owned) > 1):
+            yield f"coordinators own {sorted(owned)} shards", event
+        if event.kind == "started":
+            up.add(event["coordinator"])
+        elif event.kind in ("draining", "killed"):
+            up.discard(event["coordinator"])
+        since = event.at
+
+
+def shards_are_handed_over(seed: Seed) -> Found:
+    """Who gives a shard up says so, and whoever is to have it takes it at once."""
+    up: set[str] = set()
+    free: dict[int, Event] = {}
+    for event in seed.history.of("acquired", "released", "started", "draining"):
+        if event.kind == "started":
+            up.add(event["coordinator"])
+        elif event.kind == "draining":
+            up.discard(event["coordinator"])
+        elif event.kind == "released":
+            if up - {event["owner"]}:
+                free[event["shard"]] = event
+        else:
+            before = free.pop(event["shard"], None)
+            if before is not None and event.at > before.at + HAND_OVER_S:
+                yield f"shard {event['shard']} was nobody's for {event.at - before.at:.2f} s", event
 
 
 # Where nothing went wrong at all
@@ -631,8 +702,14 @@ PROMPT: tuple[Callable[[Seed], Found], ...] = (
     claims_are_for_somebody,
     run_timeouts_hold,
     no_idle_beside_work,
+    shares_settle,
 )
-PERFECT: tuple[Callable[[Seed], Found], ...] = (no_attempt_is_wasted, no_outcome_is_refused, drains_hand_over)
+PERFECT: tuple[Callable[[Seed], Found], ...] = (
+    no_attempt_is_wasted,
+    no_outcome_is_refused,
+    drains_hand_over,
+    shards_are_handed_over,
+)
 
 
 def _latest_us(seed: Seed) -> list[int]:

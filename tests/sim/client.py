@@ -35,7 +35,6 @@ class Client:
         history: History,
         choose: Callable[[], Coordinator],
         jobs: int,
-        lone_coordinator: bool,
         race: bool,
     ) -> None:
         self._rng = random.Random(f"client/{seed}")
@@ -44,7 +43,6 @@ class Client:
         self._history = history
         self._choose = choose
         self._jobs = jobs
-        self._lone_coordinator = lone_coordinator
         self._race = race
         self._tasks: list[asyncio.Task[None]] = []
         self._sent_at: dict[str, float] = {}
@@ -140,8 +138,4 @@ class Client:
     def _run_s(self, kind: str) -> float:
         if self._race and kind in ("long", "failing"):
             return self._rng.choice((0.5, 2.0))
-        if kind == "long":
-            return 2.0
-        # An owner that took a lease over may not hear the worker's inventory, where that beats to another coordinator:
-        # then only the run timeout ends a lease that never arrived.
-        return LONG_RUN_S if self._lone_coordinator else 8.0
+        return 2.0 if kind == "long" else LONG_RUN_S

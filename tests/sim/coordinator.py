@@ -13,6 +13,7 @@ from typing import Any
 
 from rota.coordinator.attendance import BeatAnswer
 from rota.coordinator.members import Directive, Inventory
+from rota.coordinator.news import Claimed, ClaimWish
 from rota.coordinator.node import Node
 from rota.domain import ids, limits
 from rota.domain.errors import RotaError, Unavailable
@@ -54,6 +55,7 @@ from .history import History
 from .loop import Process, SimLoop
 from .no_queues import NoQueues
 from .no_schedules import NoFires
+from .peering import Peering
 from .wire import Link
 
 SESSION_TTL_S = 6.0
@@ -106,7 +108,15 @@ class Coordinator:
     """One address. Each start is a new process with a new id, as a supervisor makes it."""
 
     def __init__(
-        self, name: str, seed: str, loop: SimLoop, tables: Tables, faults: Faults, history: History, identity: Identity
+        self,
+        name: str,
+        seed: str,
+        loop: SimLoop,
+        tables: Tables,
+        faults: Faults,
+        history: History,
+        identity: Identity,
+        peering: Peering,
     ) -> None:
         self.name = name
         self.process: Process | None = None
@@ -118,6 +128,7 @@ class Coordinator:
         self._faults = faults
         self._history = history
         self._identity = identity
+        self._peering = peering
         self._starts = 0
         self._calls = 0
         self._idle = asyncio.Event()
@@ -158,7 +169,7 @@ class Coordinator:
         node, process = self.node, self.process
         if node is not None and process is not None and self._leaving is None:
             self._leaving = process
-            self._history.note("draining", process=process)
+            self._history.note("draining", process=process, coordinator=node.id)
             process.spawn(self._leave(node, process), name="drain")
 
     _starting: Process | None = None
@@ -183,9 +194,12 @@ class Coordinator:
     def _build(self, process: Process, clock: SimClock) -> Node:
         tables = self._tables
         link = Link(self._loop, process, self._faults, self._history)
+        id = CoordinatorId(clock.new_id())
         node = Node(
-            id=CoordinatorId(clock.new_id()),
+            id=id,
             address=self.name,
+            peer_address=self.name,
+            dial=self._peering.dial(process, id),
             version="sim",
             jobs=FakeJobs(tables, link),
             reader=FakeJobReader(tables, link),
@@ -196,7 +210,9 @@ class Coordinator:
             history=FakeHistory(tables, link),
             schedules=NoFires(tables, link),
             fires=NoFires(tables, link),
-            queues=NoQueues(tables, link),
+            queues=(none := NoQueues(tables, link)),
+            tenants=none,
+            fleet=none,
             clock=clock,
             telemetry=Telemetry.off(),
             session_ttl_s=SESSION_TTL_S,
@@ -221,6 +237,7 @@ class Coordinator:
         self.node = self._leaving = None
         self._history.note("stopped", process=process, coordinator=node.id)
         process.kill()
+        self._peering.end(process)
 
     async def serve(self, method: str, request: dict[str, Any], left_s: float) -> Any:
         node = self.node
@@ -348,6 +365,26 @@ class Coordinator:
             await (node.attendance.drain(member) if drain else node.attendance.close(member))
 
         await _shielded(work())
+
+    # PeerService
+
+    async def _claim_for(self, node: Node, *, callee: CoordinatorId, wish: ClaimWish, left_s: float) -> Claimed:
+        self._check_callee(node, callee)
+        claimed = await node.peers.claim_for(wish)
+        for grant in claimed.grants:
+            self._history.note("forwarded", job=grant.job_id, fence=grant.fence, session=grant.session_id)
+        return claimed
+
+    async def _take_over(
+        self, node: Node, *, callee: CoordinatorId, caller: CoordinatorId, shards: Sequence[ShardNo], left_s: float
+    ) -> list[ShardNo]:
+        self._check_callee(node, callee)
+        taken: list[ShardNo] = await _shielded(node.peers.take_over(caller, shards))
+        return taken
+
+    def _check_callee(self, node: Node, callee: CoordinatorId) -> None:
+        if node.id != callee:
+            raise Unavailable(f"{callee} is not here any more")
 
     # JobService
 

@@ -16,7 +16,7 @@ LIVENESS_S = 60.0
 
 DECIDED = {
     **dict.fromkeys(("claim", "succeed", "requeue", "expire", "acquire", "effect", "outcome"), 8.0),
-    **dict.fromkeys(("finish", "bury", "set_cancelling"), 40.0),
+    **dict.fromkeys(("finish", "bury", "set_cancelling", "give_up", "take_over"), 40.0),
 }
 """Acts that follow a decision, and how much more often there is trouble just before them: the world moves on in
 between. Those that are rare get more of it."""
@@ -61,6 +61,8 @@ class Plan:
     message_lost: float
     message_slow: float
     message_doubled: float
+    link_breaks: float
+    """Chance of each message between coordinators that their link breaks, and takes what is on its way along."""
     impatient: float
     """Chance that a poll is cancelled by its caller before its time."""
     pause: float
@@ -76,6 +78,8 @@ class Plan:
     outage_max_s: float
     clock_steps: int
     clock_step_max_s: float
+    gathered: bool
+    """In the end every worker talks to the same coordinator, and gets the jobs of all."""
 
     @classmethod
     def draw(cls, rng: random.Random) -> "Plan":
@@ -89,7 +93,7 @@ class Plan:
         lossy = storm or race or kind is Kind.LOSSY
         return cls(
             kind=kind,
-            coordinators=2 if race else rng.choice((1, 2, 2)),
+            coordinators=2 if race else rng.choice((1, 2, 2, 3)),
             workers=rng.randint(2, 4),
             stubborn={Kind.OUTAGE: 1.0, Kind.RACE: 0.5}.get(kind, some(0.6)),
             jobs=rng.randint(14, 30),
@@ -100,6 +104,7 @@ class Plan:
             message_lost=some(0.15, 0.9) if lossy else 0.0,
             message_slow=some(0.3) if lossy else 0.0,
             message_doubled=some(0.1) if lossy else 0.0,
+            link_breaks=some(0.04) if lossy else 0.0,
             impatient=some(0.12) if lossy else 0.0,
             pause=some(0.004) if storm else 0.0,
             pause_max_s=rng.choice((3.0, 8.0, 15.0)),
@@ -114,6 +119,7 @@ class Plan:
             outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,
             clock_steps=rng.choice((0, 0, 2, 6)) if storm else (rng.choice((0, 8)) if race else 0),
             clock_step_max_s=rng.choice((0.3, 3.0, 6.0, 6.0)),
+            gathered=rng.random() < 0.5,
         )
 
 
@@ -124,6 +130,7 @@ class Faults:
         self._plan = plan
         self._store = random.Random(f"store/{seed}")
         self._wire = random.Random(f"wire/{seed}")
+        self._links = random.Random(f"links/{seed}")
         self._pauses = random.Random(f"pauses/{seed}")
         self.on = True
         self.database_down = False
@@ -178,6 +185,15 @@ class Faults:
         if self.on and self._wire.random() < self._plan.message_lost:
             return None
         return self._delay_s()
+
+    def link_delay_s(self) -> float | None:
+        """When a message between coordinators arrives; None: the link breaks."""
+        rng, plan = self._links, self._plan
+        if self.on and rng.random() < plan.link_breaks:
+            return None
+        if self.on and rng.random() < plan.message_slow:
+            return rng.uniform(0.05, 0.8)
+        return rng.uniform(0.0003, 0.003)
 
     def pause_s(self, before: str) -> float:
         """How long a process stops at this very place; mostly 0."""

@@ -61,6 +61,13 @@ class Process:
         task.add_done_callback(self._loop.look_at)
         return task
 
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Something arrives for this process, which deals with it when it can."""
+        self._loop.call_soon(callback, *args, context=self._context.copy())
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> None:
+        self._loop.call_later(delay, callback, *args, context=self._context.copy())
+
     def pause(self, seconds: float) -> None:
         """Stops everything of this process for a while, from its next await on. A second pause only lengthens it."""
         if self.dead:

@@ -121,7 +121,14 @@ class Network:
         """What the history keeps of an answer; None: nothing."""
 
     async def call(
-        self, server: Server, method: str, timeout_s: float, *, patience_s: float | None = None, **request: Any
+        self,
+        server: Server,
+        method: str,
+        timeout_s: float,
+        *,
+        patience_s: float | None = None,
+        copies_max: int = 2,
+        **request: Any,
     ) -> Any:
         """The server's answer, its refusal as a RotaError, or NoAnswer. Giving up cancels the call over there: at the
         deadline, which the server knows, or when the caller's patience ends, which it does not."""
@@ -129,7 +136,7 @@ class Network:
         self._numbers += 1
         number = self._numbers
         self._open[number] = exchange
-        for delay_s in self._faults.deliveries():
+        for delay_s in self._faults.deliveries()[:copies_max]:
             self._loop.call_later(delay_s, self._arrive, exchange, server, method, request, context=self._loop.outside)
         wait_s = timeout_s if patience_s is None else min(patience_s, timeout_s)
         timer = self._loop.call_later(wait_s, _give_up, exchange.answer, context=self._loop.outside)

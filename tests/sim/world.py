@@ -25,6 +25,7 @@ from .fake_store import Tables
 from .faults import Faults, Kind, Plan
 from .history import History
 from .loop import SimError, SimLoop
+from .peering import Peering
 from .target import Target
 from .wire import Network
 from .worker import Worker
@@ -84,11 +85,13 @@ class World:
         self.faults = Faults(self.plan, name)
         self.network = Network(self.loop, self.faults, self.history)
         self.network.describe = _describe
+        self.peering = Peering(name, self.loop, self.network, self.faults, self.history)
         self.target = Target(self.loop, self.history, removed)
         self.coordinators = [
-            Coordinator(f"c{number}", name, self.loop, self.tables, self.faults, self.history, IDENTITY)
+            Coordinator(f"c{number}", name, self.loop, self.tables, self.faults, self.history, IDENTITY, self.peering)
             for number in range(self.plan.coordinators)
         ]
+        self.peering.coordinators = self.coordinators
         self.workers = [
             Worker(
                 f"w{number}",
@@ -111,7 +114,6 @@ class World:
             history=self.history,
             choose=lambda: self.rng.choice(self.coordinators),
             jobs=self.plan.jobs,
-            lone_coordinator=self.plan.coordinators == 1,
             race=self.plan.kind is Kind.RACE,
         )
         for coordinator in self.coordinators:
@@ -174,12 +176,12 @@ class World:
                 await asyncio.sleep(0.1)
             if worker.process is None:
                 worker.start()
-        # Each coordinator hands out its own share, to the workers that are connected to it.
-        self._spread = True
-        for worker in self.workers:
-            worker.move()
+        if self.plan.gathered:
+            self._gathered = self.rng.choice(self.coordinators)
+            for worker in self.workers:
+                worker.move()
 
-    _spread = False
+    _gathered: Coordinator | None = None
 
     async def _finish(self) -> bool:
         until = self.loop.time() + faults_module.LIVENESS_S
@@ -190,8 +192,8 @@ class World:
         return False
 
     def _for_worker(self, worker: Worker) -> Coordinator:
-        if self._spread:
-            return self.coordinators[self.workers.index(worker) % len(self.coordinators)]
+        if self._gathered is not None:
+            return self._gathered
         others = [c for c in self.coordinators if c is not worker.coordinator]
         return self.rng.choice(others or self.coordinators)
 
@@ -217,7 +219,9 @@ class World:
         process = victim.kill()
         if process is None:
             return
-        self.network.break_connections(process, told=self.rng.random() < 0.7)
+        told = self.rng.random() < 0.7
+        self.network.break_connections(process, told)
+        self.peering.end(process, told)
         await asyncio.sleep(back_s)
         if not victim.up:
             victim.start()

@@ -242,6 +242,15 @@ async def test_of_two_that_race_for_one_place_the_second_waits_and_sees_it_taken
     assert granted(await rival[0]) == []
 
 
+async def test_a_slot_stands_for_its_own_lease_only(world: Limited) -> None:
+    """Whatever was leased under another fence has a slot of its own."""
+    await world.limit(max_in_flight=1)
+    first, second = await world.made(2)
+    await world.held(first)
+    await world.sql("UPDATE lease_slots SET fence = fence - 1 WHERE tenant_id = %(t)s", t=world.tenant)
+    assert len(await world.held(second)) == 1
+
+
 async def test_a_place_that_was_given_back_by_a_rollback_is_free(world: Limited) -> None:
     await world.limit(max_in_flight=1, rate=0.001)
     first, second = await world.made(2)
@@ -371,19 +380,30 @@ async def test_the_place_of_a_job_that_was_gone_is_not_lost(world: Limited) -> N
     assert len(await world.held(there)) == 1
 
 
-async def test_slots_of_keys_that_never_return_do_not_pile_up(world: Limited) -> None:
-    """A million orders, each with a key of its own, leave as many rows as are leased, and a few more."""
-    await world.limit(max_in_flight_per_key=1)
+@pytest.mark.parametrize("by", ["key", "queue", "tenant"])
+async def test_slots_of_ended_leases_do_not_pile_up(world: Limited, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million orders, each with a key of its own, leave as many rows as are leased, and a few more; and so do the
+    jobs of a queue whose limit is far away."""
+    monkeypatch.setattr(slots, "SWEEP_FROM", 40)
+    if by == "key":
+        await world.limit(max_in_flight_per_key=1)
+    elif by == "queue":
+        await world.limit(max_in_flight=245)
+    else:
+        await world.limit_tenant(245)
     kept = await world.held(*[(await world.made(1, concurrency_key=f"stays-{n}"))[0] for n in range(5)])
     assert len(kept) == 5
     for round in range(12):
-        specs = [world.spec(concurrency_key=f"order-{round}-{n}") for n in range(20)]
+        queue = "default" if by != "tenant" or round % 2 else "other"
+        specs = [world.spec(queue=queue, concurrency_key=f"order-{round}-{n}") for n in range(20)]
         await world.create(*specs)
         for held in await world.held(*specs):
             await world.succeed(held)
-    assert await world.slots() <= 5 + 3 * 20 + slots.SWEEP_MIN
-    again = await world.made(1, concurrency_key="stays-3")
-    assert await world.held(*again) == []
+    assert await world.slots() <= 40 + 5 + 2 * 20 + slots.SWEEP_MIN
+    if by == "key":
+        assert await world.held(*await world.made(1, concurrency_key="stays-3")) == []
+    else:
+        assert len(await world.held(*await world.made(250))) == 240
 
 
 async def test_a_random_walk_of_claims_ends_and_changes(world: Limited) -> None:

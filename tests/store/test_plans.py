@@ -291,7 +291,7 @@ HOT = {
         case(read_due_from_a_position, "jobs_due_idx", "sessions_pkey", rows_a_key=PAGE),
         # Other lanes' rows are passed over: one in fifteen is of this one.
         case(read_lane, "jobs_due_idx", "sessions_pkey", rows_a_key=PAGE * 15 * 3),
-        case(claim, "jobs_pkey", "shards_pkey"),
+        case(claim, "jobs_pkey", "shards_pkey", "queues_pkey", "tenants_pkey"),
         case(succeed, "jobs_pkey", "schedule_timers_pkey"),
         case(live, "jobs_pkey", "sessions_pkey"),
         case(requeue, "jobs_pkey"),

@@ -1,9 +1,12 @@
-"""AdminService: what operators ask, so far about sessions."""
+"""AdminService: what operators ask about sessions; its other parts have files of their own."""
 
 from rota_sdk.gen.rota.admin.v1 import admin_pb2, admin_pb2_grpc
 
 from rota.api import codec, pages
+from rota.api.fleet import FleetRpcs
+from rota.api.queues import QueueRpcs
 from rota.api.rpc import Context, refuse_the_rest, unary
+from rota.api.tenants import TenantRpcs
 from rota.coordinator.node import Node
 from rota.domain import limits
 from rota.domain.errors import InvalidArgument
@@ -17,7 +20,7 @@ STALLED_AFTER_S = 3 * limits.LEASE_WAIT_DEFAULT_S
 
 
 @refuse_the_rest(admin_pb2.DESCRIPTOR.services_by_name["AdminService"], Role.OPERATOR)
-class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
+class AdminServicer(QueueRpcs, TenantRpcs, FleetRpcs, admin_pb2_grpc.AdminServiceServicer):
     def __init__(self, node: Node, keys: Keys) -> None:
         self.keys = keys
         self.calls = node.pressure.calls

@@ -22,7 +22,7 @@ from rota.api.errors import DETAILS_KEY
 from rota.api.peer import OUTCOME, PROTOCOL_VERSION, UNKNOWN, authorization
 from rota.clock import Clock
 from rota.coordinator.news import Claimed, ClaimWish, News
-from rota.domain.errors import FailedPrecondition, OutcomeUnknown, Unavailable
+from rota.domain.errors import FailedPrecondition, OutcomeUnknown, RotaError, Unavailable
 from rota.domain.ids import CoordinatorId, ShardNo
 
 log = logging.getLogger(__name__)
@@ -273,6 +273,8 @@ class PeerWire:
         """One line for each time that the link is lost or not to be had, not for each attempt."""
         if self._closing:
             return
+        if not isinstance(error, grpc.aio.AioRpcError | asyncio.InvalidStateError | RotaError | OSError):
+            log.error("the link to coordinator %s ended by a fault of its own", self._peer, exc_info=error)
         said = error.details() if isinstance(error, grpc.aio.AioRpcError) else str(error)
         text = f"{said or type(error).__name__}"[:300]
         level = logging.DEBUG if self._told else logging.WARNING

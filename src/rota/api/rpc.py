@@ -18,7 +18,7 @@ from rota.api.errors import abort, as_refusal, undecodable
 from rota.domain.errors import ResourceExhausted, Unimplemented
 from rota.domain.ids import TenantId
 from rota.domain.model import Identity, Role
-from rota.domain.shares import Shares
+from rota.domain.portions import Portions
 from rota.service.identity import Keys, require
 
 Request = TypeVar("Request")
@@ -30,7 +30,7 @@ class Servicer(Protocol):
     """`calls` counts those that have statements of their own."""
 
     keys: Keys
-    calls: Shares
+    calls: Portions
 
 
 async def identify(keys: Keys, context: Context, roles: tuple[Role, ...]) -> Identity:
@@ -44,7 +44,7 @@ async def identify(keys: Keys, context: Context, roles: tuple[Role, ...]) -> Ide
     return identity
 
 
-def _check_room(calls: Shares, tenant: TenantId) -> None:
+def _check_room(calls: Portions, tenant: TenantId) -> None:
     if not calls.has_room(tenant):
         raise ResourceExhausted(
             f"{calls.of(tenant)} of your calls are on their way to the database, {calls.total} in all; "
@@ -161,8 +161,9 @@ def refuse_the_rest(service: ServiceDescriptor, *roles: Role) -> Callable[[type]
     """Gives a servicer class an answer for every RPC of the contract that it does not serve."""
 
     def decorate(servicer: type) -> type:
+        generated = next(base for base in servicer.__mro__ if base.__name__ == f"{service.name}Servicer")
         for method in service.methods:
-            if method.name not in vars(servicer):
+            if getattr(servicer, method.name) is getattr(generated, method.name):
                 refuse = _refusal(f"{service.full_name}/{method.name}")
                 streams = method.client_streaming or method.server_streaming
                 setattr(servicer, method.name, stream(*roles)(refuse) if streams else unary(*roles)(refuse))

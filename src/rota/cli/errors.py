@@ -4,7 +4,7 @@
     1    the operation was refused, a check failed, or the job did not succeed
     2    usage: the command line, the configuration or a value is malformed
     3    the coordinator or the database cannot be reached, or cannot answer now
-    4    there is no such job, schedule, calendar, key or session
+    4    there is no such job, schedule, calendar, queue, tenant, key or session
     130  interrupted
 
 On stderr stand one line `error: …` and, where there is a remedy, one line `hint: …`. With --json it is one line

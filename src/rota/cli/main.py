@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import calendar, imports, job, key, schedule, worker
+from rota.cli import calendar, coordinator, imports, job, key, queue, schedule, shard, tenant, worker
 from rota.cli.apply import apply
 from rota.cli.context import Globals
 from rota.cli.dev import dev
@@ -44,6 +44,10 @@ app.add_typer(calendar.app)
 app.command()(apply)
 app.add_typer(imports.app)
 app.add_typer(worker.app)
+app.add_typer(queue.app)
+app.add_typer(tenant.app)
+app.add_typer(coordinator.app)
+app.add_typer(shard.app)
 
 
 def _version(wanted: bool) -> None:

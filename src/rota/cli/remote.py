@@ -1,4 +1,4 @@
-"""Calls of the schedule and calendar services: refusals in terms of the command's options, pages, JSON documents."""
+"""Calls that the SDK has no methods for: refusals in terms of the command's options, pages, JSON documents."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,12 +15,13 @@ from rota.domain.limits import PAGE_SIZE_MAX
 if TYPE_CHECKING:
     from google.protobuf.message import Message
     from rota_sdk import Client
+    from rota_sdk.gen.rota.admin.v1.admin_pb2_grpc import AdminServiceStub
     from rota_sdk.gen.rota.v1.schedules_pb2_grpc import CalendarServiceStub, ScheduleServiceStub
 
 T = TypeVar("T")
 
 LIST_DEFAULT: Final = 50
-_WRAPPERS: Final = ("schedule.", "calendar.", "backfill.")
+_WRAPPERS: Final = ("schedule.", "calendar.", "backfill.", "queue.", "tenant.")
 
 
 class Remote:
@@ -37,6 +38,10 @@ class Remote:
     @property
     def calendars(self) -> "CalendarServiceStub":
         return self.rota.stubs.calendars
+
+    @property
+    def admin(self) -> "AdminServiceStub":
+        return self.rota.stubs.admin
 
     def call(self, method: Callable[..., T], request: "Message", options: Mapping[str, str] | None = None) -> T:
         """One call. Raises the SDK's RotaError, whose fields are options where `options` knows them."""

@@ -186,12 +186,12 @@ def delete(
     print(f"deleted {name}; {gone.withdrawn_jobs} jobs withdrawn, {gone.cancelled_jobs} cancelled or being cancelled")
 
 
-def confirm(out: Output, question: str, yes: bool) -> None:
+def confirm(out: Output, question: str, yes: bool, otherwise: str = "Nothing was deleted.") -> None:
     """Asks on a terminal, unless scripts are to read the answer; exit 1 when it is no."""
     if yes or out.json or not sys.stdin.isatty():
         return
     if not typer.confirm(question, err=True):
-        print("Nothing was deleted.", file=sys.stderr)
+        print(otherwise, file=sys.stderr)
         raise typer.Exit(Exit.REFUSED)
 
 

@@ -17,6 +17,7 @@ JSON_TYPE: Final = "application/json"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SHORT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 
 
@@ -89,6 +90,24 @@ def calendar_name(text: str) -> str:
     return f"calendars/{calendar_id(text)}"
 
 
+def queue_name(text: str) -> str:
+    """queues/{id}, from that or the bare id."""
+    return f"queues/{_short_id(text.removeprefix('queues/'), 'QUEUE', text)}"
+
+
+def tenant_name(text: str) -> str:
+    """tenants/{id}, from that or the bare id."""
+    return f"tenants/{_short_id(text.removeprefix('tenants/'), 'TENANT', text)}"
+
+
+def coordinator_name(name: str, text: str) -> str:
+    """coordinators/{uuid}, from that or the bare uuid."""
+    bare = text.removeprefix("coordinators/")
+    if not _UUID.fullmatch(bare):
+        raise InvalidArgument.field(name, f"expected coordinators/<uuid> or a uuid, found {text[:80]!r}")
+    return f"coordinators/{bare}"
+
+
 def backfill_name(text: str) -> str:
     """schedules/{schedule}/backfills/{id}, from that, or from schedule and id with / between."""
     schedule, _, backfill = text.removeprefix("schedules/").replace("/backfills/", "/").partition("/")
@@ -106,6 +125,13 @@ def request_id(text: str | None) -> str:
     if text is None:
         return SystemClock().new_id()
     return utf8("--request-id", text)
+
+
+def _short_id(id: str, name: str, text: str) -> str:
+    if not _SHORT_ID.fullmatch(id):
+        expected = "expected 1 to 64 letters, digits or ._-, the first a letter or digit"
+        raise InvalidArgument.field(name, f"{expected}, found {text[:80]!r}")
+    return id
 
 
 def _resource_id(bare: str, name: str, text: str, remedy: str) -> str:

@@ -154,11 +154,11 @@ class Attendance:
         await self.beats.drain()
 
     def _check_room(self, identity: Identity) -> None:
-        shares = self._memory.members.shares
-        if not shares.has_room(identity.tenant_id):
+        portions = self._memory.members.portions
+        if not portions.has_room(identity.tenant_id):
             raise ResourceExhausted(
-                f"{shares.of(identity.tenant_id)} of your sessions talk to this coordinator, {shares.total} in all; "
-                "connect to another one, or run fewer workers with more slots each",
+                f"{portions.of(identity.tenant_id)} of your sessions talk to this coordinator, {portions.total} of all "
+                "tenants; connect to another one, or run fewer workers with more slots each",
                 retry_after_s=self._clock.rng.uniform(1.0, 5.0),
             )
 
@@ -202,8 +202,9 @@ class Attendance:
 
     def _sort_out(self, flights: dict[tuple[JobId, Fence], Flight], inventory: Inventory) -> list[Flight]:
         """Notes what arrived, and finds what did not."""
-        for key in inventory.leases & flights.keys():
-            self._memory.prove(flights[key])
+        for key, flight in flights.items():
+            if key in inventory.leases:
+                self._memory.prove(flight)
         return [f for key, f in flights.items() if key not in inventory.leases and _speaks_of(inventory, f)]
 
     async def _really_held(self, member: Member, leases: Collection[tuple[JobId, Fence]]) -> set[tuple[JobId, Fence]]:
@@ -227,7 +228,7 @@ def _wish(session: Session) -> tuple[object, ...]:
 
 def _speaks_of(inventory: Inventory, flight: Flight) -> bool:
     """Whether the worker took this inventory after the answer with this lease could have arrived."""
-    return inventory.batches.get(flight.poller, 0) >= flight.batch
+    return not flight.on_its_way and inventory.batches.get(flight.poller, 0) >= flight.batch
 
 
 def _dropped(flight: Flight) -> LostLease:

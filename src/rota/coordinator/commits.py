@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 from rota.clock import Clock
 from rota.domain.errors import Internal, ResourceExhausted, RotaError, Unavailable
 from rota.domain.ids import TenantId
-from rota.domain.shares import has_room
+from rota.domain.portions import has_room
 
 log = logging.getLogger(__name__)
 

@@ -395,7 +395,7 @@ class Dispatcher:
                     poller=wish.poller,
                     batch=wish.batch,
                     via=wish.caller,
-                    granted_at=now,
+                    asked_at=now,
                 )
             )
         if not _answer(guest, grants):

@@ -47,7 +47,7 @@ class Forwarding:
             if flight is not None and flight.fence == lease.fence:
                 flight.proven = True
         if news.waiting:
-            self._memory.take_waiting(news.waiting)
+            self._memory.take_waiting(news.waiting, peer)
         if news.sessions_ended:
             self._reaper.sessions_ended(news.sessions_ended)
         for order in news.orders:
@@ -71,6 +71,8 @@ class Forwarding:
     def gone(self, peer: CoordinatorId) -> None:
         self._demands.forget(peer)
         self._offers.forget(peer)
+        # Where it has left, its shards have other owners by now.
+        self._ownership.wake()
 
     async def claim_for(self, wish: ClaimWish) -> Claimed:
         wants = self._offers.wants(wish.caller, wish.demand_ids)
@@ -92,4 +94,4 @@ class Forwarding:
             return
         member.direct(order.kind, order.job_id, order.fence, order.reason)
         if order.kind is DirectiveKind.RESYNC:
-            member.asked_by.add(peer)
+            member.asked_by[peer] = None

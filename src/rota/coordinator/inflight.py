@@ -1,7 +1,6 @@
 """The leases of owned shards, as this coordinator knows them, and those of others' that it handed out."""
 
 import heapq
-from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,7 +16,9 @@ class Flight:
     `cancelling`: its worker is, or is to be, told to stop.
 
     `poller` and `batch` name the answer it travelled in; -1 and 0 where another coordinator gave it. `via`: the peer
-    that asked for it on behalf of a session of its own, and hears of its receipt; `granted_at` is monotonic.
+    that asked for it on behalf of a session of its own, and hears of its receipt; `asked_at`, monotonic: when it was
+    granted by way of another coordinator, or its worker was asked last whether it has it; `on_its_way`: the answer of
+    an owner before may be, so that it is missing in an inventory says nothing.
     """
 
     tenant_id: TenantId
@@ -31,7 +32,8 @@ class Flight:
     batch: int = 0
     cancelling: bool = False
     via: CoordinatorId | None = None
-    granted_at: float = 0.0
+    asked_at: float = 0.0
+    on_its_way: bool = False
 
     @property
     def adopted(self) -> bool:
@@ -44,7 +46,8 @@ class InFlight:
         self._by_job: dict[JobId, Flight] = {}
         self._by_session: dict[SessionId, dict[JobId, Flight]] = {}
         self._deadlines: list[tuple[float, JobId, Fence]] = []
-        self._guests: deque[Flight] = deque()
+        self._unheard: list[tuple[float, JobId, Fence]] = []
+        """A heap of those of whose receipt others have to tell, by `asked_at`."""
 
     def __len__(self) -> int:
         return len(self._by_job)
@@ -68,8 +71,8 @@ class InFlight:
         self._by_job[flight.job_id] = flight
         self._by_session.setdefault(flight.session_id, {})[flight.job_id] = flight
         heapq.heappush(self._deadlines, (flight.run_deadline, flight.job_id, flight.fence))
-        if flight.via is not None:
-            self._guests.append(flight)
+        if flight.via is not None or (flight.adopted and not flight.proven):
+            heapq.heappush(self._unheard, (flight.asked_at, flight.job_id, flight.fence))
 
     def remove(self, job: JobId, fence: Fence) -> None:
         flight = self._by_job.get(job)
@@ -103,13 +106,18 @@ class InFlight:
                 found.append(flight)
         return found
 
-    def unheard(self, granted_before: float) -> list[Flight]:
-        """Takes the leases out of those that were granted for peers whose receipt nobody has told of since."""
+    def unheard(self, asked_before: float, now: float) -> list[Flight]:
+        """The leases of whose receipt nobody has told for so long. They count as asked for now, and come again: what
+        is asked and what is answered may be lost."""
         found = []
-        while self._guests and self._guests[0].granted_at < granted_before:
-            flight = self._guests.popleft()
-            if not flight.proven and self._by_job.get(flight.job_id) is flight:
+        while self._unheard and self._unheard[0][0] < asked_before:
+            _, job, fence = heapq.heappop(self._unheard)
+            flight = self._by_job.get(job)
+            if flight is not None and flight.fence == fence and not flight.proven:
+                flight.asked_at = now
                 found.append(flight)
+        for flight in found:
+            heapq.heappush(self._unheard, (now, flight.job_id, flight.fence))
         return found
 
     def forget_shards(self, shards: frozenset[ShardNo], sessions: Container[SessionId] = ()) -> None:

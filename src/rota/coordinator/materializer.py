@@ -10,7 +10,6 @@ from datetime import timedelta
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.loop import Loop
 from rota.coordinator.memory import Memory
-from rota.domain.ids import ScheduleUid
 from rota.service.backfills import Backfills
 from rota.service.fires import Fires
 from rota.store.scheduleport import Armed, FireStore
@@ -19,6 +18,12 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 """What another coordinator armed meanwhile is seen after so long at most."""
+
+BACKFILLS_S = 3.0
+"""While no backfill runs, one that began without a word is seen after so long at most."""
+
+BACKFILLING_S = 15.0
+"""One that waits for its rate, or for what is live, comes back within this time."""
 
 PAGE_ROWS = 2_000
 """Timers of one read, shared by the shards."""
@@ -47,8 +52,13 @@ class Materializer(Loop):
         self._fires = fires
         self._backfills = backfills
         self._database_clock = database_clock
-        self._seen: dict[ScheduleUid, Armed] = {}
-        memory.on_armed = self.wake
+        self._backfills_at = 0.0
+        self._backfilling_until = 0.0
+        memory.on_armed = self._armed
+
+    def _armed(self) -> None:
+        self._backfills_at = 0.0
+        self.wake()
 
     async def step(self) -> float:
         shards = sorted(self._memory.terms)
@@ -67,10 +77,20 @@ class Materializer(Loop):
             counts[each.shard] = counts.get(each.shard, 0) + 1
         if more or any(count >= page for count in counts.values()):
             return 0.0
-        if await self._backfills.run(self._memory.terms):
+        if await self._backfill():
             # What is live comes first again.
             return 0.0
         return self._until_next(armed, due)
+
+    async def _backfill(self) -> bool:
+        now = self.clock.monotonic()
+        if now < self._backfills_at:
+            return False
+        if await self._backfills.run(self._memory.terms):
+            self._backfilling_until = now + BACKFILLING_S
+            return True
+        self._backfills_at = now if now < self._backfilling_until else now + BACKFILLS_S
+        return False
 
     def _until_next(self, armed: list[Armed], due: list[Armed]) -> float:
         """How long until the next one that was read, or the next read."""

@@ -13,7 +13,7 @@ from rota.domain import limits
 from rota.domain.fairness import Wants
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Grant, Session, SessionState
-from rota.domain.shares import Shares
+from rota.domain.portions import Portions
 
 BATCH_MAX = 1 << 62
 """What claims to be a batch from here on is none: batches begin with milliseconds and count answers."""
@@ -70,7 +70,7 @@ class Member:
     last_beat_at: float = 0.0
     free_slots: int = 0
     inventory_seq: int = 0
-    asked_by: set[CoordinatorId] = field(default_factory=set)
+    asked_by: dict[CoordinatorId, None] = field(default_factory=dict)
     """Peers that wait for its next inventory."""
     kinds: tuple[int, ...] = ()
     """What its polls demand of peers (`coordinator.demand`)."""
@@ -194,7 +194,7 @@ class Members:
     """The sessions known here, by id."""
 
     def __init__(self) -> None:
-        self.shares = Shares(limits.SESSIONS_MAX)
+        self.portions = Portions(limits.SESSIONS_MAX)
         self._members: dict[SessionId, Member] = {}
 
     def __len__(self) -> int:
@@ -214,7 +214,7 @@ class Members:
         known = self._members.get(session.id)
         if known is None:
             known = self._members[session.id] = Member(session, tenant, first_batch, seen_at=now)
-            self.shares.add(session.tenant_id)
+            self.portions.add(session.tenant_id)
             known.draining = session.state is SessionState.DRAINING
             known.free_slots = session.free_slots
         return known
@@ -222,5 +222,5 @@ class Members:
     def remove(self, session: SessionId) -> Member | None:
         member = self._members.pop(session, None)
         if member is not None:
-            self.shares.remove(member.session.tenant_id)
+            self.portions.remove(member.session.tenant_id)
         return member

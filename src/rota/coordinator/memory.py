@@ -16,7 +16,7 @@ from rota.coordinator.news import Order
 from rota.coordinator.peers import Peers
 from rota.domain import limits
 from rota.domain.fairness import Entry, Position, ReadyQueue
-from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
+from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import DirectiveKind, ShardTerm
 from rota.telemetry import Metrics
 
@@ -159,15 +159,16 @@ class Memory:
         self.moved.add(job)
 
     def jobs_waiting(self, entries: Sequence[Entry]) -> None:
-        self.take_waiting(entries)
-        if self._peers:
-            horizon_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
-            self._peers.tell_waiting(e for e in entries if e.shard not in self.terms and e.due_us <= horizon_us)
+        self.take_waiting(entries, None)
 
-    def take_waiting(self, entries: Sequence[Entry]) -> None:
-        """The same, heard of a peer."""
+    def take_waiting(self, entries: Sequence[Entry], teller: CoordinatorId | None) -> None:
+        """The same, heard of a peer, which may not know yet who owns a shard now."""
         self.moved.update(entry.id for entry in entries)
         self.accept(entries)
+        if self._peers:
+            horizon_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
+            strange = (e for e in entries if e.shard not in self.terms and e.due_us <= horizon_us)
+            self._peers.tell_waiting(strange, teller)
 
     def lease_ended(self, tenant: TenantId, job: JobId, fence: Fence) -> None:
         if self._peers:
@@ -216,7 +217,8 @@ class Memory:
         member = self.members.get(session)
         if member is not None:
             member.direct(kind, job, fence, reason)
-        elif self._peers:
+        if self._peers and (member is None or member.push is None):
+            # Without a stream it may have moved to a peer, and not be missed here yet.
             self._peers.tell_order(Order(session, kind, job, fence, reason))
 
     def _arm(self) -> None:

@@ -34,9 +34,11 @@ from rota.service.completions import Completions
 from rota.service.fires import Fires
 from rota.service.jobs import CreateAnswer, Jobs
 from rota.service.leases import Leases
+from rota.service.queues import Queues
 from rota.service.repairs import Repairs
 from rota.service.schedules import Schedules
 from rota.service.sessions import Sessions
+from rota.service.tenants import Tenants
 from rota.store.port import (
     CreateCall,
     HistoryStore,
@@ -47,7 +49,7 @@ from rota.store.port import (
     SessionStore,
     ShardStore,
 )
-from rota.store.queueport import QueueStore
+from rota.store.queueport import FleetStore, QueueStore, TenantStore
 from rota.store.scheduleport import FireStore, ScheduleStore
 from rota.telemetry import Telemetry
 
@@ -81,6 +83,8 @@ class Node:
         schedules: ScheduleStore,
         fires: FireStore,
         queues: QueueStore,
+        tenants: TenantStore,
+        fleet: FleetStore,
         clock: Clock,
         telemetry: Telemetry,
         session_ttl_s: float,
@@ -196,6 +200,9 @@ class Node:
             schedules, self.jobs, self.memory, clock, self.database_clock, metrics, telemetry.traces
         )
         self.calendars = Calendars(schedules, self.memory, clock)
+        self.queues = Queues(queues, self.jobs, self.memory, clock)
+        self.tenants = Tenants(tenants, self.memory)
+        self.fleet = fleet
         self.backfills = Backfills(schedules, fires, self.memory, clock, self.database_clock, telemetry.traces)
         firing = Fires(
             fires, self.schedules, self.jobs, id, self.memory, clock, self.database_clock, metrics, telemetry.traces

@@ -62,6 +62,7 @@ class Ownership(Loop):
         self._on_acquired = on_acquired
         self._trusted_until = 0.0
         self._leaving = False
+        self._renewals = 0
         self._turn = asyncio.Lock()
         """Steps and take-overs never mix. Nobody waits for a peer within it, who may wait for this one."""
 
@@ -81,7 +82,7 @@ class Ownership(Loop):
     async def step(self) -> float:
         async with self._turn:
             roster = await self._step()
-            plan = self._plan(roster)
+            plan = {peer: count for peer, count in self._plan(roster).items() if self._peers.can_be_given(peer)}
             given = await self._give_up(sum(plan.values())) if plan else []
         await self._offer(given, plan)
         others = [each.expires_in_s for each in roster.living if each.id != self._coordinator]
@@ -122,7 +123,10 @@ class Ownership(Loop):
             self._trust(sent_at)
         roster = await self._take_share(await self._shards.roster())
         await self._follow(roster)
-        self._memory.on_queues()
+        if self._renewals % RENEW_SHARE == 0:
+            # Whoever changed them has told; this is for what was not heard.
+            self._memory.on_queues()
+        self._renewals += 1
         # A timer may be due already by the clock just read, and claims that waited for trust can go on.
         self._memory.release_due()
         self._memory.on_ready()

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 GATHER_S = 0.005
 """News that follow others within so long travel together."""
 
+REACH_S = 2.0
+"""So long after it came a peer that cannot be reached finds its shards by itself."""
+
 ARM_EVERY_S = 0.1
 """Peers are asked to look at their schedules this often at most."""
 
@@ -40,6 +43,10 @@ class Peer:
     timer: asyncio.TimerHandle | None = None
     link: object | None = None
     """The link on which it is heard; None: it tells nothing."""
+    reached: bool = False
+    """The way to it has been open."""
+    known_at: float = 0.0
+    """Monotonic."""
 
 
 class Hearing(Protocol):
@@ -61,7 +68,7 @@ class Hearing(Protocol):
         """Acquires shards that it has given up; those that it got."""
 
     def met(self) -> None:
-        """Somebody has called whom the database did not name yet."""
+        """Somebody has called whom the database did not name yet, or one who has come can be reached now."""
 
 
 class Peers:
@@ -71,7 +78,7 @@ class Peers:
         self._dial = dial
         self._peers: dict[CoordinatorId, Peer] = {}
         self._shard_count = limits.SHARD_COUNT
-        self._owners: Mapping[ShardNo, CoordinatorId] = {}
+        self._owners: dict[ShardNo, CoordinatorId] = {}
         self._armed_at = float("-inf")
         self._closing: set[asyncio.Task[None]] = set()
         self.hearing: Hearing | None = None
@@ -89,14 +96,14 @@ class Peers:
     def follow(self, living: Iterable[Colleague], shard_count: int, owners: Mapping[ShardNo, CoordinatorId]) -> None:
         """Dials who is new, and forgets who is gone, by the database's word. `owners`: of every shard that has one."""
         self._shard_count = shard_count
-        self._owners = owners
+        self._owners = dict(owners)
         if self._dial is None:
             return
         named = {each.id: each.peer_address for each in living if each.id != self._me and each.peer_address}
-        for id in self._peers.keys() - named.keys():
+        for id in [id for id in self._peers if id not in named]:
             self._forget(self._peers.pop(id))
         for id, address in named.items():
-            peer = self._peers.setdefault(id, Peer(id))
+            peer = self._peers.get(id) or self._add(id)
             if peer.wire is None:
                 peer.address = address
                 peer.wire = self._open(self._dial, id, address)
@@ -116,12 +123,12 @@ class Peers:
             peer.timer = asyncio.get_running_loop().call_later(wait_s, self._flush, peer)
         return peer.outbox
 
-    def tell_waiting(self, entries: Iterable[Entry]) -> None:
-        """Jobs that wait in shards of peers."""
+    def tell_waiting(self, entries: Iterable[Entry], teller: CoordinatorId | None = None) -> None:
+        """Jobs that wait in shards of peers; the one that told of them knows."""
         by_owner: dict[CoordinatorId, list[Entry]] = {}
         for entry in entries:
             owner = self._peer_of(entry.shard)
-            if owner is not None:
+            if owner is not None and owner != teller:
                 by_owner.setdefault(owner, []).append(entry)
         for id, theirs in by_owner.items():
             waiting = self.tell(id).waiting
@@ -180,15 +187,23 @@ class Peers:
         """Claims at a peer. Raises Unavailable, or OutcomeUnknown: then the peer finds out by itself what arrived."""
         return await self._wire(id).claim(wish)
 
+    def can_be_given(self, id: CoordinatorId) -> bool:
+        """Whether it makes sense to free shards for somebody: not for one that will be reached in a moment, and for
+        one that is never reached all the same."""
+        peer = self._peers.get(id)
+        return peer is None or peer.reached or self._clock.monotonic() - peer.known_at >= REACH_S
+
     async def hand_over(self, id: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
         """Offers a peer shards that are free in the database; those that it took."""
-        return await self._wire(id).hand_over(shards)
+        taken = await self._wire(id).hand_over(shards)
+        self._owners |= dict.fromkeys(taken, id)
+        return taken
 
     def listening(self, id: CoordinatorId) -> object:
         """A peer has opened its link; the token says which, at its end."""
         peer = self._peers.get(id)
         if peer is None:
-            peer = self._peers[id] = Peer(id)
+            peer = self._add(id)
             self._hearing.met()
         elif peer.link is not None:
             self._hearing.gone(id)
@@ -239,9 +254,17 @@ class Peers:
             raise Unavailable(f"coordinator {id} is not there; try again", retry_after_s=0.1)
         return peer.wire
 
+    def _add(self, id: CoordinatorId) -> Peer:
+        peer = self._peers[id] = Peer(id, known_at=self._clock.monotonic())
+        return peer
+
     def _open(self, dial: Dial, id: CoordinatorId, address: str) -> Wire:
         def opened() -> None:
-            if id in self._peers:
+            peer = self._peers.get(id)
+            if peer is not None:
+                if not peer.reached:
+                    peer.reached = True
+                    self._hearing.met()
                 self._hearing.tell_all(id)
 
         def room() -> None:

@@ -21,6 +21,9 @@ from rota.store.port import DueRow, LeaseStore, ShardStore
 
 TICK_S = 1.0
 RESCAN_S = 2.0
+"""Also the tick while nothing is due: jobs created anywhere are heard of, and this finds those that were not."""
+REFILL_S = 0.2
+"""The tick while memory has no room for all: half of a lane lasts longer than this."""
 PAGE_ROWS = 4_096
 """Rows of one read over all shards."""
 WATERMARK_EVERY_S = 60.0
@@ -87,7 +90,11 @@ class Poller(Loop):
         if now >= self._watermarks_at:
             self._watermarks_at = now + WATERMARK_EVERY_S
             await self._note_watermarks()
-        return 0.0 if full or more else TICK_S
+        if full or more:
+            return 0.0
+        if self._memory.ready.leaves_out:
+            return REFILL_S
+        return TICK_S if len(self._memory.ready) or self._memory.timers else RESCAN_S
 
     async def _read_ahead(self, owned: Sequence[ShardNo]) -> bool:
         until_us = int((self._database_clock.now() + limits.LOOKAHEAD_S) * 1e6)
@@ -174,7 +181,7 @@ class Poller(Loop):
     def _take(self, rows: Sequence[DueRow]) -> None:
         waiting: list[Entry] = []
         lost: list[LostLease] = []
-        strangers: set[SessionId] = set()
+        strangers: dict[SessionId, None] = {}
         for row in rows:
             entry = row.entry
             if entry.id in self._memory.moved:
@@ -191,7 +198,7 @@ class Poller(Loop):
         if lost:
             self._give_back(lost)
 
-    def _follow(self, row: DueRow, session: SessionId, strangers: set[SessionId]) -> None:
+    def _follow(self, row: DueRow, session: SessionId, strangers: dict[SessionId, None]) -> None:
         """A lease of a living session: one that another coordinator granted, or cancelled."""
         flight = self._memory.in_flight.get(row.entry.id)
         if flight is None or flight.fence < row.fence:
@@ -201,23 +208,27 @@ class Poller(Loop):
         if row.state is JobState.CANCELLING and not known:
             self._memory.cancel_requested(session, row.entry.id, row.fence, "")
 
-    def _adopt(self, row: DueRow, session: SessionId, strangers: set[SessionId]) -> None:
-        left_s = row.run_timeout_s - (row.leased_for_s or 0.0)
+    def _adopt(self, row: DueRow, session: SessionId, strangers: dict[SessionId, None]) -> None:
+        now = self.clock.monotonic()
+        leased_for_s = row.leased_for_s or 0.0
         flight = Flight(
             row.entry.tenant_id,
             row.entry.id,
             row.entry.shard,
             row.fence,
             session,
-            self.clock.monotonic() + max(left_s, 0.0),
+            now + max(row.run_timeout_s - leased_for_s, 0.0),
+            asked_at=now - leased_for_s,
+            on_its_way=True,
         )
         member = self._memory.members.get(session)
         delivery = None if member is None else member.delivery_of(row.entry.id, row.fence)
         if delivery is not None:
             # Granted here, before the shard was lost and found: an inventory tells of it by its batch, as of any.
             flight.poller, flight.batch, flight.proven = delivery.poller, delivery.batch, delivery.proven
+            flight.on_its_way = False
         else:
-            strangers.add(session)
+            strangers[session] = None
         self._memory.adopt(flight)
 
     async def _note_watermarks(self) -> None:

@@ -16,7 +16,7 @@ from rota.domain import limits
 from rota.domain.errors import ResourceExhausted
 from rota.domain.ids import TenantId
 from rota.domain.model import DirectiveKind, Result, Settlement
-from rota.domain.shares import Shares
+from rota.domain.portions import Portions
 from rota.service.jobs import CreateAnswer
 from rota.store.port import CreateCall
 from rota.telemetry import Metrics
@@ -69,8 +69,8 @@ class Pressure:
         self._creations = creations
         self._outcomes = outcomes
         self._paces = [creations.pace, outcomes.pace, beats.pace]
-        self.calls = Shares(limits.CALLS_MAX)
-        self.waits = Shares(limits.WAITS_MAX)
+        self.calls = Portions(limits.CALLS_MAX)
+        self.waits = Portions(limits.WAITS_MAX)
         self._clock = clock
         self._metrics = metrics
         metrics.gauge("rota.admission.level", self._worst)

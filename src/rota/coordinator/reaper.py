@@ -26,6 +26,7 @@ from rota.telemetry import Metrics
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
+SWEEP_S = 2.0
 SWEEPS_PER_TTL = 8
 """At least so many sweeps a TTL, so that the usual pause between two is never a gap."""
 GAP_SHARE = 3
@@ -101,17 +102,20 @@ class Reaper(Loop):
 
     async def step(self) -> float:
         now = self.clock.monotonic()
-        tick_s = min(TICK_S, self._sessions.ttl_s / SWEEPS_PER_TTL)
+        sweep_s = min(SWEEP_S, self._sessions.ttl_s / SWEEPS_PER_TTL)
+        tick_s = min(TICK_S, sweep_s)
         if now >= self._sweep_at:
             await self._sweep_sessions(now)
-            self._sweep_at = now + tick_s * 0.9
+            self._sweep_at = now + sweep_s - tick_s / 10
         for member in self._memory.members:
             late = member.undelivered(now, self._delivery_ttl_s)
             if late:
                 self.give_back(undelivered(late))
-        for flight in self._memory.in_flight.unheard(now - self._delivery_ttl_s - UNHEARD_S):
-            flight.poller, flight.batch, flight.via = -1, 0, None
-            self._memory.direct(flight.session_id, DirectiveKind.RESYNC, reason=ADOPTED)
+        unheard = self._memory.in_flight.unheard(now - self._delivery_ttl_s - UNHEARD_S, now)
+        for flight in unheard:
+            flight.poller, flight.batch, flight.via, flight.on_its_way = -1, 0, None, False
+        for session in dict.fromkeys(flight.session_id for flight in unheard):
+            self._memory.direct(session, DirectiveKind.RESYNC, reason=ADOPTED)
         overrun = self._memory.in_flight.overrun(now)
         self.give_back([self._timed_out(flight) for flight in overrun])
         self.expire(self._memory.ready.expired(self._database_clock.now()))

@@ -166,6 +166,11 @@ class ReadyQueue:
         return job in self._ids
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether there is more in the database than there was room for."""
+        return bool(self._left_out)
+
+    @property
     def closed(self) -> Set[Gate]:
         return self._closed
 

@@ -67,6 +67,10 @@ class Entry:
     start_by: float | None = None
     concurrency_key: str = ""
 
+    def __lt__(self, other: "Entry") -> bool:
+        """Two may be of the same job, read one after the other; which comes first says nothing."""
+        return False
+
     @property
     def due(self) -> float:
         return self.due_us / 1e6

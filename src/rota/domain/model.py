@@ -365,8 +365,12 @@ class Tenant:
     id: TenantId
     name: str
     created_at: datetime
-    settings: TenantSettings = TenantSettings()
+    settings: TenantSettings = field(default_factory=TenantSettings)
     version: int = 1
+
+    @property
+    def etag(self) -> str:
+        return f"v{self.version}"
 
 
 @dataclass(frozen=True, slots=True)

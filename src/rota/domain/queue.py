@@ -57,6 +57,10 @@ class Queue:
         """Whether its jobs are leased by exact limits only."""
         return self.settings.limited or self.pause is not None
 
+    @property
+    def etag(self) -> str:
+        return f"v{self.version}"
+
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:

@@ -7,6 +7,8 @@ from rota.domain.errors import FieldViolation, InvalidArgument
 
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+TYPE_WORDS = "1 to 128 letters, digits or ._:/- and begin with a letter or digit"
+QUEUE_WORDS = "1 to 64 letters, digits or ._- and begin with a letter or digit"
 
 
 class Problems:

@@ -237,7 +237,11 @@ def retimed(old: Definition, new: Definition) -> bool:
 
 def check_etag(name: str, wanted: str, version: int, uid: str) -> None:
     """Refuses a change of a version that is not the current one."""
-    current = etag(version, uid)
+    check_current(name, wanted, etag(version, uid))
+
+
+def check_current(name: str, wanted: str, current: str) -> None:
+    """The same of an etag that is given as such."""
     if wanted and wanted != current:
         raise Aborted(
             f"{name}: was changed meanwhile; read it again, and repeat the change on what it is now",

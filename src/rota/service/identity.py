@@ -22,6 +22,9 @@ LOOK_UPS_MAX = 200
 """Keys that are looked up at a time: they come from strangers too, and must not queue up without a limit."""
 LABEL_BYTES_MAX = 200
 
+INSTALLATION_TENANT = "default"
+"""The tenant with which every installation begins. Its operators may do what concerns all tenants."""
+
 _REMEDY = "send the metadata `authorization: Bearer <key>` with a key from: rota key create"
 
 
@@ -109,6 +112,15 @@ def require(identity: Identity, *roles: Role) -> None:
         raise PermissionDenied(
             f"this call needs the role {' or '.join(roles)}, key {identity.key_id} has "
             f"{', '.join(sorted(identity.roles))}; create one with: rota key create --role {roles[0]}"
+        )
+
+
+def require_installation(identity: Identity) -> None:
+    """Refuses a caller whose tenant is not the one that may act for the installation as a whole."""
+    if identity.tenant != INSTALLATION_TENANT:
+        raise PermissionDenied(
+            f"this call concerns the installation as a whole and needs a key of the tenant {INSTALLATION_TENANT}, key "
+            f"{identity.key_id} belongs to {identity.tenant}; create one with: rota key create --role operator"
         )
 
 

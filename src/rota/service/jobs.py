@@ -81,6 +81,20 @@ class Jobs:
                 return await self.get(tenant, job)
         raise Unavailable(f"jobs/{job}: its state changed {CANCEL_TRIES} times meanwhile; try again", retry_after_s=1.0)
 
+    async def cancel_waiting(self, tenant: TenantId, jobs: Sequence[JobId], reason: str) -> int:
+        """Cancels those of these jobs that wait still; how many. What is leased meanwhile stays."""
+        live, _ = await self._outcomes.live([(tenant, job) for job in jobs])
+        waiting = [job for job in live.values() if job.state in (JobState.SCHEDULED, JobState.RETRY_WAIT)]
+        if not waiting:
+            return 0
+        gone = Finish(JobState.CANCELLED, counted=False, reason=reason)
+        done = await self._outcomes.finish([Decided(job, gone, None) for job in waiting])
+        self._metrics.add("rota.jobs.finished", len(done), JobState.CANCELLED.name.lower())
+        for job in waiting:
+            if (job.id, job.fence) in done:
+                self._notices.job_finished(job.id)
+        return len(done)
+
     async def _cancel_live(self, live: LiveJob, target: JobState, reason: str) -> bool:
         leased = live.state in (JobState.LEASED, JobState.CANCELLING)
         if target is JobState.CANCELLING:

@@ -133,18 +133,20 @@ async def _claim_limited(run: Run, claims: Sequence[Claim], owner: CoordinatorId
     wishes = [limiting.gates(c.entry.tenant_id, c.entry.queue, c.entry.concurrency_key) for c in claims]
     found = await slots.hold(run, claims)
     meters = await slots.meters(run, found)
-    rooms = slots.rooms(found, meters, await slots.count(run, found, claims, live=False), claims)
+    counts = await slots.count(run, found, claims, live=False)
+    rooms = slots.rooms(found, meters, counts, claims)
     admission = limiting.admit(wishes, rooms)
     if any(rooms[gate].places is not None for gate in admission.refused):
         # What seems full may be full of leases that have ended.
-        rooms = slots.rooms(found, meters, await slots.count(run, found, claims, live=True), claims)
+        counts = await slots.count(run, found, claims, live=True)
+        rooms = slots.rooms(found, meters, counts, claims)
         admission = limiting.admit(wishes, rooms)
     # As in any claim, pages are visited shard by shard.
     admitted = sorted([claims[i] for i in admission.taken], key=lambda c: (c.entry.shard, c.entry.id))
     grants = _granted(admitted, await run(_CLAIM, _claim_params(admitted, owner))) if admitted else []
     fences = {(grant.job_id, grant.fence) for grant in grants}
     granted = [i for i in admission.taken if (claims[i].entry.id, claims[i].fence) in fences]
-    await slots.take(run, found, meters, [claims[i] for i in granted])
+    await slots.take(run, found, meters, counts, [claims[i] for i in granted])
     return LimitedGrants(grants, limiting.closed(admission.refused, rooms, [wishes[i] for i in granted]))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import text
 
@@ -64,10 +64,10 @@ RETURNING {_COLUMNS}
 
 # Leases from before are to be counted where nobody counted them so far.
 _METER = f"""
-INSERT INTO meters AS m (tenant_id, queue, uncounted, swept_key, swept_job)
-VALUES (%(tenant)s, %(queue)s, %(counted)s AND NOT %(was_counted)s, '', '{slots.ZERO}')
+INSERT INTO meters AS m (tenant_id, queue, uncounted, swept_queue, swept_key, swept_job)
+VALUES (%(tenant)s, %(queue)s, %(counted)s AND NOT %(was_counted)s, '', '', '{slots.ZERO}')
 ON CONFLICT (tenant_id, queue) DO UPDATE
-SET uncounted = %(counted)s AND m.uncounted,
+SET uncounted = %(counted)s AND (m.uncounted OR NOT %(was_counted)s),
     tokens = CASE WHEN %(rated)s THEN m.tokens END, refilled_at = CASE WHEN %(rated)s THEN m.refilled_at END
 """
 
@@ -88,11 +88,11 @@ _CONFIGS = f"""
 SELECT i.settings_version, EXISTS (SELECT FROM meters m WHERE m.uncounted), s.*
 FROM installation i LEFT JOIN LATERAL (
     SELECT {_COLUMNS} FROM queues q
-    WHERE q.weight <> {limits.WEIGHT_DEFAULT} OR {slots.IS_LIMITED}
+    WHERE i.settings_version <> %(known)s AND (q.weight <> {limits.WEIGHT_DEFAULT} OR {slots.IS_LIMITED})
     UNION ALL
     SELECT t.id, NULL, t.weight, NULL, NULL, t.max_in_flight, NULL, t.version, NULL, NULL, NULL FROM tenants t
-    WHERE t.weight <> {limits.WEIGHT_DEFAULT} OR t.max_in_flight IS NOT NULL
-) s ON i.settings_version <> %(known)s
+    WHERE i.settings_version <> %(known)s AND (t.weight <> {limits.WEIGHT_DEFAULT} OR t.max_in_flight IS NOT NULL)
+) s ON true
 """
 
 _TENANT_COLUMNS = "t.id, t.name, t.created_at, t.weight, t.max_in_flight, t.version"
@@ -231,19 +231,19 @@ class PgQueues:
             await conn.execute(text(COUNT_TIMEOUT))
             jobs_pages, dead_pages = (await conn.execute(text(_PAGES))).one()
             whole = jobs_pages <= COUNT_PAGES_MAX
-            live: list[tuple[float, Sequence[Row]]] = []
+            live: list[tuple[float, Sequence[Any]]] = []
             if whole:
-                live.append((1.0, (await conn.execute(text(_ALL_COUNTS))).tuples().all()))
+                live.append((1.0, (await conn.execute(text(_ALL_COUNTS))).all()))
             else:
                 percent = 100.0 * COUNT_PAGES_MAX / jobs_pages
                 sampled = await conn.execute(text(_SAMPLED_COUNTS), {"percent": percent})
-                live.append((100.0 / percent, sampled.tuples().all()))
+                live.append((100.0 / percent, sampled.all()))
                 due = await conn.execute(text(_DUE_COUNTS), {"due_max": COUNT_DUE_MAX})
-                live.append((1.0, due.tuples().all()))
+                live.append((1.0, due.all()))
             dead_part = max(dead_pages / COUNT_PAGES_MAX, 1.0)
             sample = f"TABLESAMPLE SYSTEM ({100.0 / dead_part})" if dead_part > 1 else ""
-            dead = (await conn.execute(text(_DEAD_COUNTS.format(sample=sample)))).tuples().all()
-            sessions = (await conn.execute(text(_SESSION_COUNTS))).tuples().all()
+            dead = (await conn.execute(text(_DEAD_COUNTS.format(sample=sample)))).all()
+            sessions = (await conn.execute(text(_SESSION_COUNTS))).all()
         found: dict[QueueKey, QueueCounts] = {}
 
         def add(tenant: int, queue: str, counts: QueueCounts) -> None:

@@ -27,7 +27,10 @@ from rota.store.port import Claim
 QueueKey = tuple[TenantId, str]
 
 SWEEP_MIN: Final = 8
-"""Slots that a claim looks at beside two for each of its grants, so that those of keys that never return are found."""
+"""Slots that a claim looks at beside two for each of its grants."""
+
+SWEEP_FROM: Final = 200
+"""Fewer slots than this are counted faster than swept."""
 
 ZERO: Final = "00000000-0000-0000-0000-000000000000"
 
@@ -125,22 +128,30 @@ FROM unnest(%(m_tenants)t::int[], %(m_queues)t::text[], %(m_tokens)t::float8[], 
 WHERE {by_key("m", "w", ["tenant_id", "queue"])}
 """
 
+# Some of the slots of a queue, or of a tenant where `queue` is empty, from where the last sweep ended.
 _SWEEP = f"""
 WITH w AS (
     SELECT m.*, w.most
     FROM unnest(%(tenants)t::int[], %(queues)t::text[], %(mosts)t::int[]) AS w (tenant_id, queue, most)
     JOIN meters m ON {by_key("m", "w", ["tenant_id", "queue"])}
 ), s AS MATERIALIZED (
-    SELECT s.*, {_LIVE} AS live FROM w CROSS JOIN LATERAL (
-        SELECT * FROM lease_slots s
-        WHERE s.tenant_id = w.tenant_id AND s.queue = w.queue AND (s.key, s.job_id) > (w.swept_key, w.swept_job)
-        ORDER BY s.key, s.job_id LIMIT w.most
+    SELECT w.queue AS scope, s.*, {_LIVE} AS live FROM w CROSS JOIN LATERAL (
+        (SELECT * FROM lease_slots s
+         WHERE w.queue <> '' AND s.tenant_id = w.tenant_id AND s.queue = w.queue
+           AND (s.key, s.job_id) > (w.swept_key, w.swept_job)
+         ORDER BY s.key, s.job_id LIMIT w.most)
+        UNION ALL
+        (SELECT * FROM lease_slots s
+         WHERE w.queue = '' AND s.tenant_id = w.tenant_id
+           AND (s.queue, s.key, s.job_id) > (w.swept_queue, w.swept_key, w.swept_job)
+         ORDER BY s.queue, s.key, s.job_id LIMIT w.most)
     ) s
 ), gone AS ({_DROP_STALE})
-UPDATE meters m SET swept_key = coalesce(e.key, ''), swept_job = coalesce(e.job_id, '{ZERO}')
+UPDATE meters m
+SET swept_queue = coalesce(e.queue, ''), swept_key = coalesce(e.key, ''), swept_job = coalesce(e.job_id, '{ZERO}')
 FROM w LEFT JOIN LATERAL (
-    SELECT s.key, s.job_id FROM s WHERE s.tenant_id = w.tenant_id AND s.queue = w.queue
-    ORDER BY s.key, s.job_id OFFSET w.most - 1
+    SELECT s.queue, s.key, s.job_id FROM s WHERE s.tenant_id = w.tenant_id AND s.scope = w.queue
+    ORDER BY s.queue, s.key, s.job_id OFFSET w.most - 1
 ) e ON true
 WHERE {by_key("m", "w", ["tenant_id", "queue"])}
 """
@@ -292,8 +303,10 @@ def rooms(found: Limits, meters: Mapping[QueueKey, Meter], counts: Counts, claim
     return made
 
 
-async def take(run: Run, found: Limits, meters: Mapping[QueueKey, Meter], granted: Sequence[Claim]) -> None:
-    """Writes down what was granted: slots, and what is left of rates. Sweeps where nothing else finds stale ones."""
+async def take(
+    run: Run, found: Limits, meters: Mapping[QueueKey, Meter], counts: Counts, granted: Sequence[Claim]
+) -> None:
+    """Writes down what was granted: slots, and what is left of the rates."""
     by_queue = Counter((claim.entry.tenant_id, claim.entry.queue) for claim in granted)
     slots = [claim for claim in granted if found.counts(claim.entry.tenant_id, claim.entry.queue)]
     rated = [
@@ -316,20 +329,34 @@ async def take(run: Run, found: Limits, meters: Mapping[QueueKey, Meter], grante
                 "m_us": array([meter.now_us for _, meter in rated]),
             },
         )
-    swept = [
-        key
-        for key, settings in found.queues.items()
-        if by_queue[key] and settings.counted and settings.max_in_flight is None and key[0] not in found.tenants
-    ]
+    swept = _to_sweep(found, counts, by_queue)
     if swept:
         await run(
             _SWEEP,
             {
                 "tenants": array([tenant for tenant, _ in swept]),
                 "queues": text_array([queue for _, queue in swept]),
-                "mosts": array([2 * by_queue[key] + SWEEP_MIN for key in swept]),
+                "mosts": array(list(swept.values())),
             },
         )
+
+
+def _to_sweep(found: Limits, counts: Counts, granted: Mapping[QueueKey, int]) -> dict[QueueKey, int]:
+    """How many slots to look at under each meter. More than are written, so that those of ended leases never pile up:
+    they are counted too, until a gate seems full, and nothing counts those of a key that does not return."""
+    by_meter: Counter[QueueKey] = Counter()
+    for (tenant, queue), leases in granted.items():
+        if found.counts(tenant, queue):
+            by_meter[(tenant, "") if tenant in found.tenants else (tenant, queue)] += leases
+    known: Counter[QueueKey] = Counter()
+    for gate, slots in counts.items():
+        known[(gate.tenant_id, "") if gate.tenant_id in found.tenants else (gate.tenant_id, gate.queue)] += slots
+    few = {
+        key
+        for key in by_meter
+        if known[key] < SWEEP_FROM and (not key[1] or found.queues[key].max_in_flight is not None)
+    }
+    return {key: 2 * leases + SWEEP_MIN for key, leases in by_meter.items() if key not in few}
 
 
 async def count_leased(run: Run) -> bool:

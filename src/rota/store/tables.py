@@ -432,6 +432,7 @@ meters = Table(
     Column("uncounted", Boolean, nullable=False),
     Column("tokens", Double),
     Column("refilled_at", _instant),
+    Column("swept_queue", Text, nullable=False),
     Column("swept_key", Text, nullable=False),
     Column("swept_job", _uuid, nullable=False),
     PrimaryKeyConstraint("tenant_id", "queue"),

@@ -172,6 +172,22 @@ def test_slow_down_keeps_polls_apart_for_a_while(server: ScriptServer, monkeypat
 
 
 @pytest.mark.usefixtures("hasty")
+def test_slow_down_is_over_once_jobs_come_without_a_word_of_waiting(server: ScriptServer) -> None:
+    told = worker_pb2.LeaseResponse()
+    told.directives.add(id=5, kind=worker_pb2.DIRECTIVE_KIND_SLOW_DOWN)
+    still = worker_pb2.LeaseResponse(batch=1, leases=[server.job()], next_poll_after=Duration(nanos=1))
+    over = worker_pb2.LeaseResponse(batch=2, leases=[server.job()])
+    server.script("Lease", *[lambda *_, answer=answer: answer for answer in (told, still, over)])
+    server.script("Lease", *[lambda *_: worker_pb2.LeaseResponse()] * 5)
+    with running(idle_worker(server)):
+        server.wait(lambda: len(server.of("Lease")) >= 6, "polls without pauses again")
+    at = [call.at for call in server.calls if call.method == "Lease"]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(at)]
+    assert min(pauses[:2]) >= 0.15
+    assert min(pauses[2:5]) < 0.15
+
+
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(
     "refusal",
     [

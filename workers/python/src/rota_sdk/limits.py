@@ -53,7 +53,7 @@ LEASE_ANSWER_GRACE_S: Final = 3.0
 # A small poll costs as much as a large one: this long it is worth waiting for more free slots.
 SLOT_LINGER_S: Final = 0.005
 SLOW_DOWN_S: Final = 1.0
-# After SLOW_DOWN polls are that far apart for so long.
+# After SLOW_DOWN polls are that far apart, for so long at most.
 SLOW_DOWN_FOR_S: Final = 5.0
 
 # Outcomes.

@@ -194,6 +194,9 @@ class Poller:
             self._ack_batch = response.batch or self._ack_batch
             self._prove_soon(True)
             self._start(leases)
+        if response.leases and not response.HasField("next_poll_after"):
+            # A coordinator that has still too much to do would not leave that out.
+            self._slow_until = 0.0
         if now < self._slow_until:
             self._not_before = max(self._not_before, now + _slow_pause())
         if response.HasField("next_poll_after"):

@@ -40,6 +40,7 @@ _STATEMENTS = (
         uncounted boolean NOT NULL,
         tokens double precision,
         refilled_at timestamptz,
+        swept_queue text NOT NULL,
         swept_key text NOT NULL,
         swept_job uuid NOT NULL,
         PRIMARY KEY (tenant_id, queue)

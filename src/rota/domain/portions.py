@@ -1,4 +1,4 @@
-"""Shares of something that is limited: a tenant alone may have all of it, and never what is kept for the others."""
+"""Portions of something that is limited: a tenant alone may have all of it, and never what is kept for the others."""
 
 from rota.domain.ids import TenantId
 
@@ -15,7 +15,7 @@ def has_room(own: int, total: int, most: int) -> bool:
     return own + SPARE * total <= (SPARE + 1) * most
 
 
-class Shares:
+class Portions:
     """Counts what each tenant has."""
 
     def __init__(self, most: int) -> None:
