@@ -262,6 +262,7 @@ class Hole:
         self.port = 0
         self.swallow = False
         self.writers: list[asyncio.StreamWriter] = []
+        self.relays: set[asyncio.Future[object]] = set()
 
 
 @asynccontextmanager
@@ -277,7 +278,9 @@ async def black_hole(port: int) -> AsyncIterator[Hole]:
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", port)
         hole.writers += [writer, back]
-        await asyncio.gather(pump(reader, back), pump(there, writer))
+        pumps = asyncio.gather(pump(reader, back), pump(there, writer))
+        hole.relays.add(pumps)
+        await pumps
 
     server = await asyncio.start_server(relay, "127.0.0.1", 0)
     hole.port = server.sockets[0].getsockname()[1]
@@ -290,3 +293,5 @@ async def black_hole(port: int) -> AsyncIterator[Hole]:
             with suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.close()
+        if hole.relays:
+            await asyncio.wait(hole.relays, timeout=2)

@@ -162,7 +162,6 @@ def test_every_call_from_outside_has_an_http_rule(contract: Contract) -> None:
         "rota.peer.v1.PeerService/Link",
         "rota.peer.v1.PeerService/Claim",
         "rota.peer.v1.PeerService/HandOverShards",
-        "rota.peer.v1.PeerService/SendDirectives",
     }
 
 

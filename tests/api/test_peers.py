@@ -302,7 +302,13 @@ async def test_closing_ends_claims_too() -> None:
 
 async def test_a_peer_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peerwire, "OPEN_TIMEOUT_S", 0.1)
-    silent = await asyncio.start_server(lambda r, w: asyncio.sleep(60), "127.0.0.1", 0)
+
+    async def listen_only(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(65_536):
+            pass
+        writer.close()
+
+    silent = await asyncio.start_server(listen_only, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     calls = Calls()
     async with dialled(port, calls):

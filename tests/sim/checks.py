@@ -43,8 +43,8 @@ REMOTE_WAIT_S = 4.0
 """The same where another coordinator created it or put it back, and the hint was lost: a rescan finds it."""
 
 FLEET_WAIT_S = 1.0
-"""How long it may lie beside a waiting worker of any coordinator where nothing is lost, even while members leave. While
-one comes, others do not know yet what it has taken, and a rescan finds the job."""
+"""How long it may lie beside a waiting worker of any coordinator where nothing is lost, even while members come and
+leave. Only when all start at once they do not know yet what others have taken, and a rescan finds the job."""
 
 LOST_CLAIMS_WAIT_S = 5.0
 """The same where claims of peers are lost, which takes a second each time."""
@@ -227,6 +227,8 @@ def one_owner(seed: Seed) -> Found:
             if (epoch_of(event["fence"]), event["owner"]) != (epoch, owner):
                 yield f"a claim in shard {event['shard']} was taken under a stale epoch", event
             continue
+        if event.kind == "released" and event["owner"] != owner:
+            yield f"shard {event['shard']} was given up by another than its owner", event
         if event["epoch"] <= epoch:
             yield f"shard {event['shard']} went from epoch {epoch} to {event['epoch']}", event
         if event.kind == "acquired" and terms.get(event["owner"], 0) <= event.db_us:
@@ -555,7 +557,7 @@ def no_idle_beside_work(seed: Seed) -> Found:
     """A due job does not lie beside a waiting worker, of its owner or of whatever coordinator."""
     bound_s = LOCAL_WAIT_S if seed.plan.coordinators == 1 else REMOTE_WAIT_S
     lossy_s = BROKEN_LINKS_WAIT_S if seed.plan.link_breaks else LOST_CLAIMS_WAIT_S
-    starts = [event.at for event in seed.history.of("started")]
+    starts = _first_starts(seed)
     polls: dict[tuple[str, str, int], float] = {}
     idle: dict[str, list[tuple[float, float]]] = {}
     for event in seed.history.of("asking", "asked"):
@@ -581,8 +583,8 @@ def no_idle_beside_work(seed: Seed) -> Found:
                 if waited_s > bound_s:
                     yield f"job {job[-6:]} lay {waited_s:.2f} s beside a waiting worker", event
                 waited_s = _overlap(since, event.at, owners.get(shard, []), anywhere)
-                coming = any(since - coordinator_module.TERM_S < start < event.at for start in starts)
-                calm_s = REMOTE_WAIT_S if coming else FLEET_WAIT_S
+                starting = any(since - coordinator_module.TERM_S < start < event.at for start in starts)
+                calm_s = REMOTE_WAIT_S if starting else FLEET_WAIT_S
                 if waited_s > (calm_s if seed.plan.kind is Kind.CALM else lossy_s):
                     yield f"job {job[-6:]} lay {waited_s:.2f} s beside a waiting worker of some coordinator", event
                 since = None
@@ -747,6 +749,20 @@ def _overlap(
             reached = max(reached, b)
         longest = max(longest, total)
     return longest
+
+
+def _first_starts(seed: Seed) -> list[float]:
+    """When a coordinator came up while there was none."""
+    found: list[float] = []
+    up: set[str] = set()
+    for event in seed.history.of("started", "draining"):
+        if event.kind == "draining":
+            up.discard(event["coordinator"])
+            continue
+        if not up:
+            found.append(event.at)
+        up.add(event["coordinator"])
+    return found
 
 
 def _gone_nodes(seed: Seed) -> Callable[[float, float], bool]:

@@ -9,30 +9,35 @@ overtaken, which has a test of its own in `test_sim.py`; and that a lease is not
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from unittest.mock import patch
 
 from rota.clock import DatabaseClock
-from rota.coordinator import attendance
+from rota.coordinator import attendance, ownership
 from rota.coordinator.attendance import Attendance
+from rota.coordinator.demand import Demands
 from rota.coordinator.dispatcher import Dispatcher
-from rota.coordinator.inflight import InFlight
-from rota.coordinator.members import Delivery, Member
+from rota.coordinator.inflight import Flight, InFlight
+from rota.coordinator.members import Delivery, Inventory, Member
 from rota.coordinator.memory import Memory
+from rota.coordinator.news import Order
 from rota.coordinator.node import Node
+from rota.coordinator.offers import Offers
 from rota.coordinator.ownership import Ownership
+from rota.coordinator.peers import Peers
 from rota.coordinator.poller import Poller
 from rota.coordinator.reaper import Reaper
-from rota.domain import limits, transition
+from rota.domain import transition
 from rota.domain.fairness import Entry
-from rota.domain.ids import JobId, TenantId
+from rota.domain.ids import CoordinatorId, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import LiveJob, Outcome
 from rota.service import completions
 from rota.service.completions import Completions, LostLease
 from rota.service.sessions import Sessions
+from rota.store.port import Roster
 
 from . import checks, world
 from .checks import Violation
@@ -123,6 +128,8 @@ STORE = (
     _store("acquire: free"),
     _store("acquire: epoch grows"),
     _store("release: epoch grows"),
+    _store("give_up: owner"),
+    _store("give_up: epoch grows"),
     _store(
         "set_watermarks: owner",
         equivalent="a watermark lies a minute behind the oldest live job, and worlds end before it moves",
@@ -180,11 +187,68 @@ def _ahead(self: DatabaseClock) -> float:
 _database_now = DatabaseClock.now
 
 
-async def _only_what_acquire_answers(self: Ownership) -> None:
-    terms = await self._shards.acquire(self._coordinator, limits.SHARD_COUNT)
-    if terms:
-        await self._on_acquired([term.shard for term in terms])
-        self._memory.terms |= {term.shard: term for term in terms}
+async def _begin_on_what_acquire_answers(self: Ownership, roster: Roster) -> Roster:
+    missing = ownership._shares(roster).get(self._coordinator, 0) - ownership._owned(roster).get(self._coordinator, 0)
+    if missing > 0:
+        await self._begin({term.shard: term for term in await self._shards.acquire(self._coordinator, missing)})
+    return await self._shards.roster()
+
+
+async def _follow_only_others(self: Ownership, roster: Roster) -> None:
+    living = {each.id for each in roster.living}
+    owners = {shard: owner for shard, (_, owner) in roster.shards.items() if owner in living and owner is not None}
+    self._peers.follow(roster.living, len(roster.shards), owners)
+
+
+def _reads_nothing() -> AbstractContextManager[Any]:
+    stack = ExitStack()
+    stack.enter_context(patch.object(Ownership, "_take_share", _begin_on_what_acquire_answers))
+    stack.enter_context(patch.object(Ownership, "_follow", _follow_only_others))
+    return stack
+
+
+async def _gives_nothing(self: Ownership, count: int) -> list[ShardNo]:
+    return []
+
+
+async def _tells_no_taker(self: Peers, id: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
+    return []
+
+
+def _asks_once(self: InFlight, asked_before: float, now: float) -> list[Flight]:
+    found = _unheard(self, asked_before, now)
+    self._unheard = [item for item in self._unheard if item[0] != now]
+    return found
+
+
+_unheard = InFlight.unheard
+
+
+def _only_here(self: Memory, session: SessionId, *what: Any, **why: Any) -> None:
+    member = self.members.get(session)
+    if member is not None:
+        member.direct(*what, **why)
+    elif self._peers:
+        self._peers.tell_order(Order(session, *what, **why))
+
+
+def _keeps_strange_news(self: Memory, entries: Sequence[Entry], teller: CoordinatorId | None) -> None:
+    with nullcontext() if teller is None else patch.object(Peers, "tell_waiting", _nothing):
+        _take_waiting(self, entries, teller)
+
+
+_take_waiting = Memory.take_waiting
+
+
+def _proves_silently(self: Memory, flight: Flight) -> None:
+    flight.proven = True
+
+
+def _speaks_of_what_is_on_its_way(inventory: Inventory, flight: Flight) -> bool:
+    return _speaks_of(inventory, replace(flight, on_its_way=False))
+
+
+_speaks_of = attendance._speaks_of
 
 
 async def _start_over_in_place(self: Ownership) -> None:
@@ -244,8 +308,41 @@ COORDINATOR = (
     _broken("poller: adopts leases of owners before", Poller, "_follow", _nothing),
     _broken("memory: hears of jobs that wait", Memory, "jobs_waiting", _nothing),
     _broken("memory: timers ring", Memory, "_ring", _nothing),
-    _broken("ownership: what is owned is read", Ownership, "_follow_rows", _only_what_acquire_answers),
-    _broken("ownership: shards are handed over", Ownership, "leave", _stay_owner),
+    Mutant("ownership: what is owned is read", patch=_reads_nothing),
+    _broken("ownership: shards are given back", Ownership, "leave", _stay_owner),
+    _broken("ownership: what is above the share is given up", Ownership, "_give_up", _gives_nothing),
+    _broken("ownership: the taker is told", Peers, "hand_over", _tells_no_taker),
+    _broken("ownership: shards are kept for one that is reached in a moment", Peers, "can_be_given", lambda *_: True),
+    _broken("peers: leases whose receipt nobody tells are asked for", InFlight, "unheard", lambda *_: []),
+    _broken("peers: they are asked for again", InFlight, "unheard", _asks_once),
+    _broken("peers: what is missing may be on its way", attendance, "_speaks_of", _speaks_of_what_is_on_its_way),
+    _broken("peers: orders follow a worker that has moved", Memory, "direct", _only_here),
+    _broken("peers: jobs that wait are told", Peers, "tell_waiting", _nothing),
+    _broken("peers: they are passed on to a newer owner", Memory, "take_waiting", _keeps_strange_news),
+    _broken("peers: demand is told again", Demands, "tell_all", _nothing),
+    _broken("peers: offers of one that does not answer are none", Demands, "forget", _nothing),
+    _broken("peers: offers are made", Offers, "look", _nothing),
+    _broken(
+        "peers: receipts are told",
+        Memory,
+        "prove",
+        _proves_silently,
+        equivalent="an owner that hears of no receipt asks for it",
+    ),
+    _broken(
+        "peers: ends of leases are told",
+        Peers,
+        "tell_settled",
+        _nothing,
+        equivalent="the rows say so too; the owner only remembers the lease for longer",
+    ),
+    _broken(
+        "peers: ends of sessions are told",
+        Peers,
+        "tell_sessions_ended",
+        _nothing,
+        equivalent="a rescan finds the leases of sessions that are over",
+    ),
     Mutant("creations: one of a request_id in a batch", node=_batches_without_keys),
     _broken(
         "ownership: trusts its term for a while only",

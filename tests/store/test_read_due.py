@@ -174,3 +174,13 @@ async def test_far_dues_are_exact(world: World) -> None:
     assert row.entry.due_us == codec.micros((await world.live(spec.id)).due_at)
     assert await read(world, SHARD, until_us=row.entry.due_us - 1) == []
     assert await read(world, SHARD, after=row.entry.position) == []
+
+
+async def test_one_key_s_lane_only(world: World) -> None:
+    specs = [spec for _ in range(2) for key in ("k", "l", "") for spec in await put(world, 1, concurrency_key=key)]
+    for key in ("k", "l", ""):
+        rows = await read(world, SHARD, lane=LaneKey(world.tenant, specs[0].queue, specs[0].type, key))
+        assert ids(rows) == [spec.id for spec in specs if key in ("", spec.concurrency_key)]
+        assert [row.entry.concurrency_key for row in rows] == [
+            spec.concurrency_key for spec in specs if key in ("", spec.concurrency_key)
+        ]

@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 FORWARDED_AT_ONCE = 64
 """Claims at peers on their way. More would only queue up there."""
 
+PARKED_MAX = 100_000
+"""Polls that wait here; more are answered empty at once, and come again."""
+
 GUESTS_MAX = 1_000
 """Claims of peers that wait for a connection."""
 
@@ -144,7 +147,7 @@ class Dispatcher:
         self._prove(arrived)
         if lost:
             self._give_back(undelivered(lost))
-        if self._draining or not member.active:
+        if self._draining or not member.active or len(self._waiting) >= PARKED_MAX:
             return None
         if call_left_s is not None:
             if call_left_s <= limits.LEASE_DEADLINE_MARGIN_S:

@@ -170,9 +170,12 @@ class Queues:
         """Counts of all queues that were begun after this; many callers are one look."""
         async with self._counting:
             if self._counted_at is None or self._counted_at <= since:
-                began_at = self._clock.monotonic()
-                self._counts = await self._store.counts()
-                self._counted_at = began_at
+                before, self._counted_at = self._counted_at, self._clock.monotonic()
+                try:
+                    self._counts = await self._store.counts()
+                except BaseException:
+                    self._counted_at = before
+                    raise
             return self._counts
 
 

@@ -35,11 +35,11 @@ CROSS JOIN LATERAL (
 ) j
 """
 
-# The same for one lane that had left jobs behind: other lanes' rows are passed over.
+# The same for one lane that had left jobs behind: other lanes' rows are passed over, and of a key's lane other keys'.
 _READ_LANE = _READ_DUE.replace(
     "WHERE j.shard = f.shard AND j.shard >= 0\n",
     "WHERE j.shard = f.shard AND j.shard >= 0 AND j.tenant_id = %(tenant)s::int AND j.queue = %(queue)s::text "
-    "AND j.type = %(type)s::text\n",
+    "AND j.type = %(type)s::text AND (%(key)s::text = '' OR j.concurrency_key = %(key)s::text)\n",
 )
 
 # The state, the growing fence and the shard's epoch are each tested by the row itself, in one statement: whoever
@@ -48,7 +48,7 @@ _READ_LANE = _READ_DUE.replace(
 # work. CASE keeps due_at from being looked up in its index.
 _CLAIM_OF = """
 UPDATE jobs j
-SET state = 3, fence = c.fence, session_id = c.session_id, attempt = j.attempt + 1, leased_at = now()
+SET state = 3, fence = c.fence, session_id = c.session_id, attempt = j.attempt + 1, leased_at = statement_timestamp()
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(sessions)t::uuid[])
      AS c (tenant_id, id, fence, session_id)
 WHERE {key} AND j.fence < c.fence
@@ -95,7 +95,12 @@ class PgLeases:
             "page": page,
         }
         if lane is not None:
-            params |= {"tenant": lane.tenant_id, "queue": lane.queue, "type": lane.type}
+            params |= {
+                "tenant": lane.tenant_id,
+                "queue": lane.queue,
+                "type": lane.type,
+                "key": lane.concurrency_key,
+            }
         rows = await self.db.reads.run(_READ_DUE if lane is None else _READ_LANE, params, write=False)
         return [
             DueRow(
