@@ -27,12 +27,6 @@ SMALL, NEIGHBOUR = "small", "neighbour"
 SMALL_SLOTS = 50
 LOOK_EVERY_S = 0.01
 
-_DISPATCH = """
-SELECT extract(epoch FROM j.leased_at - j.due_at)::float8
-FROM finished_jobs j JOIN tenants t ON t.id = j.tenant_id
-WHERE t.name = '{tenant}' AND extract(epoch FROM j.created_at) BETWEEN {since} AND {until}
-"""
-
 
 def run(stand: Stand, options: Options) -> Figures:
     """The neighbour's `n` jobs wait when its worker comes; the small tenant creates `rate` a second until they end.
@@ -136,8 +130,7 @@ class _Shared:
         """Of all jobs of a tenant, or of those that the counted calls made."""
         since = min((calls.called[number] for number in counted), default=0.0) if calls else 0.0
         until = max((calls.answered[number] for number in counted), default=0.0) if calls else time.time()
-        rows = self._stand.ask(_DISPATCH.format(tenant=tenant, since=since, until=until), self._url)
-        return percentiles_ms("", [lag for (lag,) in rows])
+        return percentiles_ms("", finished.dispatch_s(self._stand, self._url, tenant, since, until))
 
     def start(self, calls: Calls, counted: Sequence[int]) -> dict[str, float]:
         return percentiles_ms("", [self._started[number] - calls.called[number] for number in counted])

@@ -27,6 +27,13 @@ SELECT (SELECT count(*) FROM jobs WHERE due_at < now() + {SOON}), (SELECT count(
 """
 
 
+_DISPATCH = """
+SELECT extract(epoch FROM j.leased_at - j.due_at)::float8
+FROM finished_jobs j JOIN tenants t ON t.id = j.tenant_id
+WHERE t.name = '{tenant}' AND extract(epoch FROM j.created_at) BETWEEN {since} AND {until}
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """`first_at` is the first lease granted, in seconds since 1970; `claims` and `commits` are distinct instants."""
@@ -70,6 +77,11 @@ def check(stand: Stand, url: str, n: int) -> Finished:
             f"{succeeded} succeeded, {dead} dead, {left} not finished"
         )
     return Finished(count, attempts_max, first_at, claims, commits)
+
+
+def dispatch_s(stand: Stand, url: str, tenant: str, since: float, until: float) -> list[float]:
+    """From due to leased, of each of a tenant's jobs that were created in this time, in seconds since 1970."""
+    return [lag for (lag,) in stand.ask(_DISPATCH.format(tenant=tenant, since=since, until=until), url)]
 
 
 def forget(stand: Stand, url: str) -> None:

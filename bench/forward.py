@@ -7,7 +7,7 @@ from bench.cpu import Reading
 from bench.errors import BenchError
 from bench.figures import percentiles_ms
 from bench.latency import WARM_UP, check_fits
-from bench.stand import Stand
+from bench.stand import TENANT, Stand
 from bench.workload import Figures, Options
 from rota.domain import ids
 from rota.domain.ids import JobId, TenantId
@@ -46,7 +46,7 @@ def run(stand: Stand, options: Options) -> Figures:
         child.stop()
     found = finished.check(stand, url, total)
     started = starts.read(events, total)
-    tenant = TenantId(stand.ask("SELECT id FROM tenants WHERE name = 'bench'", url)[0][0])
+    tenant = TenantId(stand.ask(f"SELECT id FROM tenants WHERE name = '{TENANT}'", url)[0][0])
     spans: dict[bool, list[float]] = {True: [], False: []}
     for number in range(WARM_UP, total):
         shard = ids.shard_of(tenant, JobId(calls.names[number].removeprefix("jobs/")))

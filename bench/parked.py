@@ -8,7 +8,7 @@ from bench import creating, finished, starts
 from bench.cpu import Reading, resident_mb
 from bench.figures import percentiles_ms
 from bench.latency import WARM_UP
-from bench.stand import Stand
+from bench.stand import TENANT, Stand
 from bench.workload import Figures, Options
 
 REST_S = 8.0
@@ -49,12 +49,14 @@ def run(stand: Stand, options: Options) -> Figures:
     coordinator.stop()
     found = finished.check(stand, url, total)
     started = starts.read(events, total)
+    dispatch_s = finished.dispatch_s(stand, url, TENANT, calls.called[WARM_UP], time.time())
     return {
         "coordinator_mb": parked_mb,
         "empty_mb": empty_mb,
         "woken_mb": woken_mb,
         "per_poll_kb": (parked_mb - empty_mb) / n / options.pollers * 1024,
         **percentiles_ms("wake_", [started[i] - calls.called[i] for i in range(WARM_UP, total)]),
+        **percentiles_ms("dispatch_", dispatch_s),
         "rate": options.rate,
         "pollers": options.pollers,
         "open_sessions": open_sessions,

@@ -21,6 +21,7 @@ from rota import bootstrap
 from rota.domain.model import Role
 from rota.store.embedded import EmbeddedPostgres
 
+TENANT = "bench"
 START_S = 30.0
 STOP_S = 20.0
 LEASH_GRACE_S = 5.0
@@ -159,7 +160,7 @@ class Stand:
         with psycopg.connect(self._url, autocommit=True) as conn:
             conn.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
-    def key(self, url: str, tenant: str = "bench") -> str:
+    def key(self, url: str, tenant: str = TENANT) -> str:
         """A new API key for everything."""
         return bootstrap.create_key(url, tenant=tenant, label="bench", roles=frozenset(Role), ttl_s=None)[0]
 

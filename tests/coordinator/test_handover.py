@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import pytest
 
 from rota.coordinator.memory import Memory
-from rota.coordinator.news import Claimed, ClaimWish, News, Wire
+from rota.coordinator.news import Claimed, ClaimWish, News
 from rota.coordinator.ownership import Ownership
-from rota.coordinator.peers import Peers
+from rota.coordinator.peers import REACH_S, Peers
 from rota.domain.errors import OutcomeUnknown, Unavailable
 from rota.domain.ids import CoordinatorId, ShardNo
 
@@ -20,12 +21,25 @@ A, B, C = (CoordinatorId(f"c{n}000000-0000-7000-8000-000000000000") for n in "ab
 
 
 class Way:
-    """A Wire that carries shards on offer, and nothing else."""
+    """A Wire that carries shards on offer, and nothing else. It opens by itself, where `crowd.opens` says so."""
 
-    def __init__(self, crowd: "Crowd", sender: CoordinatorId, peer: CoordinatorId) -> None:
+    def __init__(
+        self,
+        crowd: "Crowd",
+        sender: CoordinatorId,
+        peer: CoordinatorId,
+        address: str,
+        *,
+        on_open: Callable[[], None],
+        on_room: Callable[[], None],
+    ) -> None:
         self._crowd = crowd
         self._sender = sender
         self._peer = peer
+        self.on_open = on_open
+        if crowd.opens:
+            on_open()
+        crowd.ways[sender, peer] = self
 
     def send(self, news: News) -> bool:
         return False
@@ -49,7 +63,7 @@ class Owner(World):
     def __init__(self, crowd: "Crowd", id: CoordinatorId) -> None:
         super().__init__(0, crowd.clock)
         self.id = id
-        self.peers = Peers(id, crowd.clock, lambda peer, address, **_: self._dial(crowd, peer))
+        self.peers = Peers(id, crowd.clock, partial(Way, crowd, id))
         self.memory = Memory(self.database_clock, self.metrics, self.peers)
         self.begun: list[ShardNo] = []
         self.ownership = Ownership(
@@ -71,9 +85,6 @@ class Owner(World):
         await asyncio.sleep(0)
         self.begun += shards
 
-    def _dial(self, crowd: "Crowd", peer: CoordinatorId) -> Wire:
-        return Way(crowd, self.id, peer)
-
 
 class Ear:
     def __init__(self, ownership: Ownership) -> None:
@@ -85,6 +96,9 @@ class Ear:
     def gone(self, peer: CoordinatorId) -> None:
         return None
 
+    def met(self) -> None:
+        return None
+
 
 class Crowd:
     """Coordinators over one table. Who is not in `owners` is dead."""
@@ -94,6 +108,8 @@ class Crowd:
         self.table = ShardTable(self.clock)
         self.owners: dict[CoordinatorId, Owner] = {}
         self.offers: list[tuple[CoordinatorId, CoordinatorId, int]] = []
+        self.ways: dict[tuple[CoordinatorId, CoordinatorId], Way] = {}
+        self.opens = True
 
     async def join(self, *ids: CoordinatorId) -> None:
         for id in ids:
@@ -285,6 +301,27 @@ async def test_two_who_give_to_each_other_do_not_wait_for_each_other(crowd: Crow
     del crowd.owners[A]
     await crowd.step(B)
     assert crowd.counts == [256]
+
+
+async def test_nothing_is_freed_for_one_that_is_reached_in_a_moment(crowd: Crowd) -> None:
+    crowd.opens = False
+    await crowd.join(A, B)
+    await crowd.step(A)
+    assert (len(crowd.table.owned(A)), crowd.offers) == (256, [])
+    crowd.ways[A, B].on_open()
+    await crowd.step(A)
+    assert (crowd.counts, crowd.offers) == ([128, 128], [(A, B, 128)])
+
+
+async def test_one_that_is_never_reached_finds_its_share_by_itself(crowd: Crowd) -> None:
+    crowd.opens = False
+    await crowd.join(A, B)
+    await crowd.step(A)
+    crowd.clock.now += REACH_S
+    await crowd.step(A)
+    assert crowd.counts[0] == 128
+    await crowd.step(B)
+    assert crowd.counts == [128, 128]
 
 
 async def test_one_who_is_not_known_by_an_address_for_peers_finds_its_share_by_itself(crowd: Crowd) -> None:

@@ -28,8 +28,8 @@ NAMED_LOST_S = 0.5
 """From the poll that names another batch to the end of the leases that did not arrive."""
 
 FORWARD_LOST_S = 5 * (coordinator_module.DELIVERY_TTL_S + UNHEARD_S) + 2.0
-"""From a grant that never reached the peer that asked for it to its end. The worker is asked for its inventory again and
-again, by messages that may be lost as well, on links that may be broken."""
+"""From a grant that never reached the peer that asked for it to its end. The worker is asked for its inventory again
+and again, by messages that may be lost as well, on links that may be broken."""
 
 CLAIM_S = 0.05
 """A claim takes less, where the store is well."""

@@ -87,5 +87,5 @@ def test_only_unavailable_is_retried_and_polls_and_beats_wait_for_a_connection()
 
 def test_channel_options() -> None:
     options = dict(Endpoint.resolve("a:1", environ={})._options())
-    assert options["grpc.keepalive_time_ms"] == 30_000 and options["grpc.keepalive_timeout_ms"] == 10_000
+    assert options["grpc.keepalive_time_ms"] == 30_000 and options["grpc.http2.ping_timeout_ms"] == 10_000
     assert options["grpc.max_receive_message_length"] == 16 * 1024 * 1024

@@ -105,7 +105,8 @@ class Endpoint:
         return [
             ("grpc.primary_user_agent", SDK),
             ("grpc.keepalive_time_ms", round(limits.KEEPALIVE_S * 1e3)),
-            ("grpc.keepalive_timeout_ms", round(limits.KEEPALIVE_TIMEOUT_S * 1e3)),
+            # grpc.keepalive_timeout_ms does not shorten the minute after which an unanswered ping ends a connection.
+            ("grpc.http2.ping_timeout_ms", round(limits.KEEPALIVE_TIMEOUT_S * 1e3)),
             # A parked poll sends no data for longer than two pings, the default allowance.
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.max_receive_message_length", limits.RECEIVE_BYTES),
