@@ -59,7 +59,7 @@ SERVED := tests/targets/test_runner.py tests/cli/test_schedule_real.py
 .PHONY: unit
 unit: $(VENV)/.ready ## Tests without a server process
 	@$(PY) -m pytest -q tests/domain tests/manifest tests/cli tests/targets tests/api/test_contract.py \
-		tests/test_telemetry.py workers/python/tests $(SERVED:%=--ignore=%)
+		tests/test_clock.py tests/test_telemetry.py workers/python/tests $(SERVED:%=--ignore=%)
 
 .PHONY: simulation
 simulation: $(VENV)/.ready ## Seeded worlds of real coordinators over a simulated store, network and clock

@@ -12,7 +12,7 @@ from bench import firefloor, making
 from bench.cpu import Reading, resident_mb
 from bench.errors import BenchError
 from bench.figures import ratio
-from bench.stand import Stand
+from bench.stand import Child, Stand
 from bench.workload import Deadline, Figures, Options
 from rota.domain import limits
 
@@ -51,9 +51,6 @@ def run(stand: Stand, options: Options) -> Figures:
     Lag is counted by the coordinator, dispatch by the store.
     """
     n, deadline = options.n, options.deadline
-    needed_s = n / CREATED_A_SECOND + LEAD_S
-    if needed_s > options.cap_s:
-        raise BenchError(f"{n} schedules are due {needed_s:.0f} s after the start, over the cap of {options.cap_s:g} s")
     url = stand.create_database("burst")
     key = stand.key(url)
     coordinator, address = stand.coordinator(url, profile=options.profiles.get("coordinator"))
@@ -61,17 +58,8 @@ def run(stand: Stand, options: Options) -> Figures:
     def reading() -> Reading:
         return Reading.take(store=stand.store_pid, coordinators=[coordinator.pid])
 
-    due = datetime.fromtimestamp(math.ceil(time.time() + needed_s), UTC)
-    began = time.monotonic()
-    with Client(address, api_key=key) as client:
-        making.create(client, making.at_once(due, "burst"), 0, n, making.Progress(n))
-    create_s = time.monotonic() - began
+    due, create_s = _create(address, key, options)
     armed = due - timedelta(seconds=limits.MATERIALISE_AHEAD_S)
-    if _left_s(armed) < BEFORE_ARMED_S:
-        raise BenchError(
-            f"expected to create {n} schedules at {CREATED_A_SECOND} a second or faster, found {n / create_s:.0f}; "
-            "lower --n, or repeat it on a machine with less to do"
-        )
     worker = stand.worker(address, key, slots=options.slots, profile=options.profiles.get("worker"))
     worker.told("ready_cpu_s", deadline.left_s())
     stand.ask("CHECKPOINT")
@@ -88,8 +76,51 @@ def run(stand: Stand, options: Options) -> Figures:
     done = reading()
     worker.stop()
     coordinator.stop()
-    metrics = coordinator.told("metrics", deadline.left_s())
-    eligible = coordinator.told("eligible", deadline.left_s())
+    found = _stored(stand, url, n)
+    stand.drop_database("burst")
+    below = firefloor.fire(stand.create_database("floor"), stand.store_pid, n, due)
+    return {
+        # Few fires go in one transaction, which has no length.
+        "fires_per_s": ratio(n, found["fire_s"]),
+        "floor_fires_per_s": below.jobs_per_s,
+        "ratio": ratio(n, found["fire_s"]) / below.jobs_per_s,
+        "floor_s": below.seconds,
+        **found,
+        **_eligible(coordinator, deadline),
+        "fire_coordinator_cpu_us": (fired.coordinator_s - before.coordinator_s) / n * 1e6,
+        "fire_store_cpu_us": (fired.store_s - before.store_s) / n * 1e6,
+        "floor_store_cpu_us": below.store_cpu_us,
+        "floor_client_cpu_us": below.client_cpu_us,
+        "drain_coordinator_cpu_us": (done.coordinator_s - waiting.coordinator_s) / n * 1e6,
+        "slots": options.slots,
+        "create_per_s": n / create_s,
+        "coordinator_mb": rss_mb,
+        "fire_foreign_cpu_pct": fired.foreign_pct(before),
+        "floor_foreign_cpu_pct": below.foreign_cpu_pct,
+    }
+
+
+def _create(address: str, key: str, options: Options) -> tuple[datetime, float]:
+    """When the schedules are due, and the seconds that creating them took."""
+    n = options.n
+    needed_s = n / CREATED_A_SECOND + LEAD_S
+    if needed_s > options.cap_s:
+        raise BenchError(f"{n} schedules are due {needed_s:.0f} s after the start, over the cap of {options.cap_s:g} s")
+    due = datetime.fromtimestamp(math.ceil(time.time() + needed_s), UTC)
+    began = time.monotonic()
+    with Client(address, api_key=key) as client:
+        making.create(client, making.at_once(due, "burst"), 0, n, making.Progress(n))
+    create_s = time.monotonic() - began
+    if _left_s(due) < limits.MATERIALISE_AHEAD_S + BEFORE_ARMED_S:
+        raise BenchError(
+            f"expected to create {n} schedules at {CREATED_A_SECOND} a second or faster, found {n / create_s:.0f}; "
+            "lower --n, or repeat it on a machine with less to do"
+        )
+    return due, create_s
+
+
+def _stored(stand: Stand, url: str, n: int) -> Figures:
+    """What ledger and jobs say. BenchError unless all were fired and finished, each once."""
     rows, fires, schedules, jobs, fire_s, early_s, commits = stand.ask(_LEDGER, url)[0]
     finished, distinct, attempts_max, drain_s, p50, p99, longest = stand.ask(_DISPATCH, url)[0]
     left = _count(stand, url, "jobs")
@@ -98,37 +129,28 @@ def run(stand: Stand, options: Options) -> Figures:
             f"expected {n} fires and as many jobs, each once; found {rows} occurrences, {fires} FIRED, of {schedules} "
             f"schedules, with {jobs} jobs, of which {finished} ({distinct} different) finished and {left} wait"
         )
-    stand.drop_database("burst")
-    below = firefloor.fire(stand.create_database("floor"), stand.store_pid, n, due)
     return {
-        # Few fires go in one transaction, which has no length.
-        "fires_per_s": ratio(n, fire_s),
-        "floor_fires_per_s": below.jobs_per_s,
-        "ratio": ratio(n, fire_s) / below.jobs_per_s,
         "fire_s": fire_s,
-        "floor_s": below.seconds,
         "fired_before_due_s": early_s,
         "fires_per_commit": n / commits,
-        "fire_coordinator_cpu_us": (fired.coordinator_s - before.coordinator_s) / n * 1e6,
-        "fire_store_cpu_us": (fired.store_s - before.store_s) / n * 1e6,
-        "floor_store_cpu_us": below.store_cpu_us,
-        "floor_client_cpu_us": below.client_cpu_us,
-        "eligible_count": sum(count for _, count in eligible),
-        "eligible_mean_ms": _mean_ms(metrics["rota.lag.eligible"]),
-        **{f"eligible_{name}_ms": _bound(eligible, q) * 1e3 for name, q in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))},
         "dispatch_p50_ms": p50,
         "dispatch_p99_ms": p99,
         "dispatch_max_ms": longest,
         "drain_jobs_per_s": n / drain_s,
-        "drain_coordinator_cpu_us": (done.coordinator_s - waiting.coordinator_s) / n * 1e6,
         "fired": fires,
         "finished": finished,
         "attempts_max": attempts_max,
-        "slots": options.slots,
-        "create_per_s": n / create_s,
-        "coordinator_mb": rss_mb,
-        "fire_foreign_cpu_pct": fired.foreign_pct(before),
-        "floor_foreign_cpu_pct": below.foreign_cpu_pct,
+    }
+
+
+def _eligible(coordinator: Child, deadline: Deadline) -> Figures:
+    """The coordinator's own histogram, once it has ended."""
+    metrics = coordinator.told("metrics", deadline.left_s())
+    eligible = coordinator.told("eligible", deadline.left_s())
+    return {
+        "eligible_count": sum(count for _, count in eligible),
+        "eligible_mean_ms": _mean_ms(metrics["rota.lag.eligible"]),
+        **{f"eligible_{name}_ms": _bound(eligible, q) * 1e3 for name, q in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))},
     }
 
 

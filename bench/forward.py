@@ -4,13 +4,14 @@ import uvloop
 
 from bench import creating, finished, sharing, starts
 from bench.cpu import Reading
+from bench.creating import Calls
 from bench.errors import BenchError
 from bench.figures import percentiles_ms
 from bench.latency import WARM_UP, check_fits
 from bench.stand import TENANT, Stand
 from bench.workload import Figures, Options
 from rota.domain import ids
-from rota.domain.ids import JobId, TenantId
+from rota.domain.ids import JobId, ShardNo, TenantId
 
 
 def run(stand: Stand, options: Options) -> Figures:
@@ -46,22 +47,29 @@ def run(stand: Stand, options: Options) -> Figures:
         child.stop()
     found = finished.check(stand, url, total)
     started = starts.read(events, total)
-    tenant = TenantId(stand.ask(f"SELECT id FROM tenants WHERE name = '{TENANT}'", url)[0][0])
-    spans: dict[bool, list[float]] = {True: [], False: []}
+    shards = _shards(stand, url, calls)
+    local_s: list[float] = []
+    remote_s: list[float] = []
     for number in range(WARM_UP, total):
-        shard = ids.shard_of(tenant, JobId(calls.names[number].removeprefix("jobs/")))
-        spans[owners[shard] == near_id].append(started[number] - calls.called[number])
-    local, remote = percentiles_ms("local_", spans[True]), percentiles_ms("remote_", spans[False])
+        spans = local_s if owners[shards[number]] == near_id else remote_s
+        spans.append(started[number] - calls.called[number])
+    local, remote = percentiles_ms("local_", local_s), percentiles_ms("remote_", remote_s)
     return {
         "rate": rate,
         "p99_more_ms": remote["remote_p99_ms"] - local["local_p99_ms"],
         **local,
         **remote,
-        "local_jobs": len(spans[True]),
-        "remote_jobs": len(spans[False]),
+        "local_jobs": len(local_s),
+        "remote_jobs": len(remote_s),
         "shards_moved": moved,
         "finished": found.count,
         "attempts_max": found.attempts_max,
         **after.cpu_us(before, total),
         "foreign_cpu_pct": after.foreign_pct(before),
     }
+
+
+def _shards(stand: Stand, url: str, calls: Calls) -> dict[int, ShardNo]:
+    """Of each job that was created, by its number."""
+    tenant = TenantId(stand.ask(f"SELECT id FROM tenants WHERE name = '{TENANT}'", url)[0][0])
+    return {number: ids.shard_of(tenant, JobId(name.removeprefix("jobs/"))) for number, name in calls.names.items()}

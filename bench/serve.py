@@ -28,7 +28,7 @@ async def serve(settings: Settings, telemetry: Telemetry, profiler: Profiler) ->
     loop.add_signal_handler(signal.SIGUSR1, profiler.start)
     assert settings.database_url is not None
     async with bootstrap.coordinator(settings, settings.database_url, telemetry) as (_, _, ready):
-        bootstrap._calm_collector()
+        bootstrap.calm_collector()
         say(address=ready.address)
         await stop.wait()
 

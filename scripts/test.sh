@@ -13,6 +13,7 @@ fi
 command -v openssl >/dev/null || left_out+=("the TLS tests: no openssl to make certificates with")
 make --no-print-directory check
 make --no-print-directory e2e
+make --no-print-directory bench-quick
 if [ -x /usr/lib/postgresql/15/bin/postgres ]; then
   echo "the store suite again, on PostgreSQL 15" >&2
   ROTA_TEST_PG=15 make --no-print-directory store-suite

@@ -14,6 +14,10 @@ from typing import Protocol
 from rota.domain.ids import uuid7
 
 
+DRIFT = 5e-4
+"""How fast two clocks may drift apart: as much as one that is being corrected."""
+
+
 class Clock(Protocol):
     """What a program may ask of time and chance."""
 
@@ -60,16 +64,26 @@ class DatabaseClock:
     """The database's clock between two looks at it, counted on the monotonic clock.
 
     The estimate never runs ahead of the database by more than its drift since the last look, because a reading is
-    dated to the moment its answer arrived. So nothing is offered before it is due.
+    dated to the moment its answer arrived. So nothing is offered before it is due. A slow answer makes a reading old; an
+    earlier one that was quicker is kept as long as it can be true, less what the clocks may have drifted apart.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._offset_s: float | None = None
+        self._read_at = 0.0
 
-    def observe(self, database_now: datetime) -> None:
-        """Takes a reading that has just arrived."""
-        self._offset_s = database_now.timestamp() - self._clock.monotonic()
+    def observe(self, database_now: datetime, sent_at: float) -> None:
+        """Takes a reading that has just arrived, and was asked for at this monotonic time."""
+        now = self._clock.monotonic()
+        read = database_now.timestamp()
+        offset_s = read - now
+        if self._offset_s is not None:
+            kept_s = self._offset_s - DRIFT * (now - self._read_at)
+            # Above the latest that the reading allows, the database's clock has gone back since.
+            if offset_s < kept_s <= read - sent_at:
+                offset_s = kept_s
+        self._offset_s, self._read_at = offset_s, now
 
     @property
     def known(self) -> bool:

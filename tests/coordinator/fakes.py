@@ -101,7 +101,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.database_clock = DatabaseClock(self.clock)
-        self.database_clock.observe(self.clock.utc())
+        self.database_clock.observe(self.clock.utc(), self.clock.monotonic())
         self.metrics = Metrics()
         self.peers = Peers(ME, self.clock, self.dial)
         self.memory = Memory(self.database_clock, self.metrics, self.peers)

@@ -47,17 +47,17 @@ async def test_a_timer_is_never_early(world: World) -> None:
 async def test_a_clock_set_back_holds_timers_and_one_set_forward_releases_them(world: World) -> None:
     entry = world.entry(1, 5.0)
     world.memory.accept([entry])
-    world.database_clock.observe(world.clock.utc() - timedelta(seconds=30))
+    world.database_clock.observe(world.clock.utc() - timedelta(seconds=30), world.clock.monotonic())
     world.clock.now += 6
     assert world.memory.release_due() == 0
-    world.database_clock.observe(world.clock.utc())
+    world.database_clock.observe(world.clock.utc(), world.clock.monotonic())
     assert world.memory.release_due() == 1
 
 
 async def test_timers_ring_by_themselves_in_order() -> None:
     clock = SystemClock()
     database_clock = DatabaseClock(clock)
-    database_clock.observe(clock.utc())
+    database_clock.observe(clock.utc(), clock.monotonic())
     memory = Memory(database_clock, Metrics(), Peers(ME, clock, None))
     memory.terms = {ShardNo(0): ShardTerm(ShardNo(0), 1, ME)}
     released: list[tuple[float, int]] = []
@@ -87,7 +87,7 @@ async def test_a_far_alarm_follows_a_corrected_clock(world: World, monkeypatch: 
     rung = asyncio.Event()
     world.memory.on_ready = rung.set
     world.memory.accept([world.entry(1, 9.0)])
-    world.database_clock.observe(world.clock.utc() + timedelta(seconds=10))
+    world.database_clock.observe(world.clock.utc() + timedelta(seconds=10), world.clock.monotonic())
     await asyncio.wait_for(rung.wait(), 2)
     world.memory.close()
 

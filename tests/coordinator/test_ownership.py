@@ -196,7 +196,7 @@ async def test_it_leaves_all_it_has() -> None:
 
 async def test_each_step_reads_the_clock_and_releases_what_is_due_by_it() -> None:
     scene = await Scene().started()
-    scene.database_clock.observe(scene.clock.utc() - timedelta(seconds=20))
+    scene.database_clock.observe(scene.clock.utc() - timedelta(seconds=20), scene.clock.monotonic())
     due = scene.entry(1, 5.0)
     scene.memory.accept([due])
     assert due.id not in scene.memory.ready

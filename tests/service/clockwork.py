@@ -1,6 +1,7 @@
 """Schedules over a real PostgreSQL whose clock the test moves: nine hours pass in a statement.
 
-The database's `now()` and `clock_timestamp()` are found in a schema of the test before PostgreSQL's own.
+The database's `now()`, `statement_timestamp()` and `clock_timestamp()` are found in a schema of the test before
+PostgreSQL's own.
 """
 
 import random
@@ -53,6 +54,7 @@ CREATE SCHEMA sim;
 CREATE TABLE sim.clock AS SELECT timestamptz '2026-03-02 10:00:00Z' AS instant;
 CREATE FUNCTION sim.now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT instant FROM sim.clock';
 CREATE FUNCTION sim.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT instant FROM sim.clock';
+CREATE FUNCTION sim.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT instant FROM sim.clock';
 """
 
 NO_REQUEST = RequestKey(1, "", b"")
@@ -111,7 +113,7 @@ class Clockwork(World):
     def restart(self) -> None:
         """A new process: nothing in memory."""
         self.database_clock = DatabaseClock(self.clock)
-        self.database_clock.observe(self.clock.now)
+        self.database_clock.observe(self.clock.now, self.clock.monotonic())
         self.memory = Memory(self.database_clock, self.metrics, Peers(self.owner, self.clock, None))
         self.memory.terms = {s: ShardTerm(s, epoch, self.owner) for s, epoch in self.epochs.items()}
         self.jobs_service = Jobs(self.jobs, self.reader, self.outcomes, self.memory, self.metrics)
@@ -137,7 +139,7 @@ class Clockwork(World):
     async def set(self, now: datetime) -> None:
         self.clock.now = now
         await self.sql("UPDATE sim.clock SET instant = %(now)s", now=now)
-        self.database_clock.observe(now)
+        self.database_clock.observe(now, self.clock.monotonic())
 
     async def sleep(self, seconds: float) -> None:
         """Time passes, and nobody does anything."""

@@ -46,7 +46,7 @@ FLEET_WAIT_S = 1.0
 """How long it may lie beside a waiting worker of any coordinator where nothing is lost, even while members come and
 leave. Only when all start at once they do not know yet what others have taken, and a rescan finds the job."""
 
-LOST_CLAIMS_WAIT_S = 5.0
+LOST_CLAIMS_WAIT_S = 8.0
 """The same where claims of peers are lost, which takes a second each time."""
 
 BROKEN_LINKS_WAIT_S = 16.0

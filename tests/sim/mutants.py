@@ -4,9 +4,9 @@ A mutant that nobody catches says that a check is missing, that the faults do no
 nothing. The first two are mended; the third is written down here with its reason, and stays in the list, because a
 reason may stop to be true: an equivalent mutant that is caught is a failure too.
 
-Three guards are left out, since one world in hundreds or thousands needs them: that an inventory is ignored which a
-newer one has overtaken; that a lease is not adopted while its claim is on its way; and that the answer with an adopted
-lease may be on its way. The coordinator's own tests have them.
+Four guards are left out, since one world in hundreds or thousands needs them: that an inventory is ignored which a
+newer one has overtaken; that a lease is not adopted while its claim is on its way; that the answer with an adopted lease
+may be on its way; and that a peer that does not answer offers nothing. The coordinator's own tests have them.
 """
 
 from collections.abc import Callable, Sequence
@@ -313,7 +313,6 @@ COORDINATOR = (
     _broken("peers: jobs that wait are told", Peers, "tell_waiting", _nothing),
     _broken("peers: they are passed on to a newer owner", Memory, "take_waiting", _keeps_strange_news),
     _broken("peers: demand is told again", Demands, "tell_all", _nothing),
-    _broken("peers: offers of one that does not answer are none", Demands, "forget", _nothing),
     _broken("peers: offers are made", Offers, "look", _nothing),
     _broken(
         "peers: receipts are told",

@@ -148,7 +148,7 @@ class Attendance:
             for f in self._memory.in_flight.of(holding.session_id)
             if f.tenant_id == holding.tenant_id and f.shard in self._memory.terms
         }
-        return [_dropped(flight) for flight in self._sort_out(flights, holding.inventory)]
+        return [_dropped(flight) for flight in self._sort_out(flights, holding.inventory) if not flight.on_its_way]
 
     async def settle_beats(self) -> None:
         await self.beats.drain()
@@ -202,10 +202,14 @@ class Attendance:
 
     def _sort_out(self, flights: dict[tuple[JobId, Fence], Flight], inventory: Inventory) -> list[Flight]:
         """Notes what arrived, and finds what did not."""
+        missing = []
         for key, flight in flights.items():
             if key in inventory.leases:
+                flight.seen_seq = max(flight.seen_seq, inventory.seq)
                 self._memory.prove(flight)
-        return [f for key, f in flights.items() if key not in inventory.leases and _speaks_of(inventory, f)]
+            elif _speaks_of(inventory, flight):
+                missing.append(flight)
+        return missing
 
     async def _really_held(self, member: Member, leases: Collection[tuple[JobId, Fence]]) -> set[tuple[JobId, Fence]]:
         if not leases:
@@ -227,8 +231,10 @@ def _wish(session: Session) -> tuple[object, ...]:
 
 
 def _speaks_of(inventory: Inventory, flight: Flight) -> bool:
-    """Whether the worker took this inventory after the answer with this lease could have arrived."""
-    return not flight.on_its_way and inventory.batches.get(flight.poller, 0) >= flight.batch
+    """Whether the worker took this inventory after the answer with this lease could have arrived, and after any with
+    which it has shown that it has it: those that come by way of peers may be overtaken."""
+    overtaken = 0 < inventory.seq < flight.seen_seq
+    return not overtaken and inventory.batches.get(flight.poller, 0) >= flight.batch
 
 
 def _dropped(flight: Flight) -> LostLease:

@@ -143,6 +143,8 @@ class Dispatcher:
         replayed = self._replay(member, poller, request_id, now)
         if replayed is not None:
             return replayed
+        if member.is_overtaken(poller, request_id):
+            return None
         arrived, lost = member.acknowledge_batch(poller, ack_batch)
         self._prove(arrived)
         if lost:

@@ -17,8 +17,9 @@ class Flight:
 
     `poller` and `batch` name the answer it travelled in; -1 and 0 where another coordinator gave it. `via`: the peer
     that asked for it on behalf of a session of its own, and hears of its receipt; `asked_at`, monotonic: when it was
-    granted by way of another coordinator, or its worker was asked last whether it has it; `on_its_way`: the answer of
-    an owner before may be, so that it is missing in an inventory says nothing.
+    granted by way of another coordinator, or its worker was asked last whether it has it; `on_its_way`: a peer may be
+    about to give it to the worker, so that it is missing in an inventory that the peer was given says nothing;
+    `seen_seq`: the newest beat with an inventory that had it.
     """
 
     tenant_id: TenantId
@@ -34,6 +35,7 @@ class Flight:
     via: CoordinatorId | None = None
     asked_at: float = 0.0
     on_its_way: bool = False
+    seen_seq: int = 0
 
     @property
     def adopted(self) -> bool:

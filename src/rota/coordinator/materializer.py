@@ -66,9 +66,10 @@ class Materializer(Loop):
             return TICK_S
         page = max(PAGE_ROWS // len(shards), SHARD_PAGE_MIN)
         until = self._database_clock.datetime() + timedelta(seconds=TICK_S)
+        sent_at = self.clock.monotonic()
         armed, now = await self._store.read_armed(shards, until, page)
         if now is not None:
-            self._database_clock.observe(now)
+            self._database_clock.observe(now, sent_at)
         now = now or self._database_clock.datetime()
         due = [each for each in armed if each.timer.arm_at is not None and each.timer.arm_at <= now]
         more = await self._fires.run(self._memory.terms, due, now) if due else False

@@ -15,6 +15,9 @@ from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Grant, Session, SessionState
 from rota.domain.portions import Portions
 
+CALLS_KEPT = 4
+"""Lease calls of one poller that are remembered: a copy that comes later than so many others is not known as one."""
+
 BATCH_MAX = 1 << 62
 """What claims to be a batch from here on is none: batches begin with milliseconds and count answers."""
 
@@ -80,6 +83,8 @@ class Member:
     """When it was last asked to poll less, monotonic; None: it may poll as it likes."""
 
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _calls: dict[int, list[str]] = field(default_factory=dict)
+    """For each poller the request_ids of its last calls."""
 
     @property
     def id(self) -> SessionId:
@@ -115,6 +120,16 @@ class Member:
     def next_directives(self) -> list[Directive]:
         """The oldest, as many as go into one answer."""
         return list(itertools.islice(self.directives.values(), limits.DIRECTIVES_PER_ANSWER_MAX))
+
+    def is_overtaken(self, poller: int, request_id: str) -> bool:
+        """Whether the poller has made another call since this one: it is a copy that was long on its way. Nobody waits
+        for it, and the batch that it names says nothing."""
+        calls = self._calls.setdefault(poller, [])
+        if request_id in calls:
+            return calls[-1] != request_id
+        calls.append(request_id)
+        del calls[:-CALLS_KEPT]
+        return False
 
     def number_batch(self) -> int:
         """The number of a batch to come."""

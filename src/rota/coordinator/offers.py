@@ -41,7 +41,13 @@ class Offers:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._looked_at = float("-inf")
-        self._next = 0
+        self._first = 0
+        """The kind that the next look begins with."""
+        self._unseen = 0
+        """Kinds that were not looked at since something may have changed."""
+        self._found = False
+        """Whether some of those that were have anything ready."""
+        self._turn = 0
 
     def __bool__(self) -> bool:
         """Whether any peer demands anything."""
@@ -83,6 +89,7 @@ class Offers:
     def look(self) -> None:
         """Something may have become ready, or been taken: looks soon."""
         if self._demands:
+            self._unseen = len(self._demands)
             self._arm(self._looked_at + LOOK_S)
 
     def close(self) -> None:
@@ -102,14 +109,17 @@ class Offers:
         self._timer = None
         now = self._looked_at = self._clock.monotonic()
         kinds = list(self._demands)
-        first = self._next % max(len(kinds), 1)
-        some = False
-        for kind in (kinds[first:] + kinds[:first])[:KINDS_A_LOOK]:
-            some |= self._offer_kind(kind, now)
-        self._next = first + min(len(kinds), KINDS_A_LOOK) if len(kinds) > KINDS_A_LOOK else self._next + 1
-        if len(kinds) > KINDS_A_LOOK:
+        first = self._first % max(len(kinds), 1)
+        part = (kinds[first:] + kinds[:first])[:KINDS_A_LOOK]
+        for kind in part:
+            self._found |= self._offer_kind(kind, now)
+        self._first = first + len(part)
+        self._turn += 1
+        self._unseen -= len(part)
+        if self._unseen > 0:
             self._arm(now + LOOK_S)
-        elif some:
+        elif self._found:
+            self._found, self._unseen = False, len(kinds)
             self._arm(now + AGAIN_S)
 
     def _offer_kind(self, kind: Kind, now: float) -> bool:
@@ -122,7 +132,7 @@ class Offers:
                 self._tell(kind, peer, demands[peer], Offer(demands[peer].id, 0), now)
             return False
         peers = list(demands)
-        turn = self._next % len(peers)
+        turn = self._turn % len(peers)
         needed = offer.count - sum(demands[p].free_slots for p, at in told.items() if now - at < AGAIN_S)
         for peer in peers[turn:] + peers[:turn]:
             if needed <= 0:

@@ -116,7 +116,7 @@ class Ownership(Loop):
     async def _step(self) -> Roster:
         sent_at = self.clock.monotonic()
         alive, now = await self._shards.renew(self._coordinator, self._term_s)
-        self._database_clock.observe(now)
+        self._database_clock.observe(now, sent_at)
         if not alive:
             await self._start_over()
         else:

@@ -96,7 +96,8 @@ class Peers:
     def follow(self, living: Iterable[Colleague], shard_count: int, owners: Mapping[ShardNo, CoordinatorId]) -> None:
         """Dials who is new, and forgets who is gone, by the database's word. `owners`: of every shard that has one."""
         self._shard_count = shard_count
-        self._owners = dict(owners)
+        # One that is nobody's is on its way from its owner before, who knows to whom.
+        self._owners |= owners
         if self._dial is None:
             return
         named = {each.id: each.peer_address for each in living if each.id != self._me and each.peer_address}
@@ -195,9 +196,10 @@ class Peers:
 
     async def hand_over(self, id: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
         """Offers a peer shards that are free in the database; those that it took."""
-        taken = await self._wire(id).hand_over(shards)
-        self._owners |= dict.fromkeys(taken, id)
-        return taken
+        wire = self._wire(id)
+        # From here on: whatever begins to wait before the peer has them is read by it, and later it has to be told.
+        self._owners |= dict.fromkeys(shards, id)
+        return await wire.hand_over(shards)
 
     def listening(self, id: CoordinatorId) -> object:
         """A peer has opened its link; the token says which, at its end."""

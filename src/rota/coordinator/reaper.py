@@ -156,9 +156,10 @@ class Reaper(Loop):
                 self._metrics.add("rota.leases.released_undelivered")
         # Claims that came back empty are among them; a job that waits still goes back to the queue. It may not be due
         # by the database's clock, whatever the estimate said.
+        sent_at = self.clock.monotonic()
         waiting, now = await self._completions.waiting([(lease.tenant_id, lease.job_id) for lease in batch])
         if now is not None:
-            self._database_clock.observe(now)
+            self._database_clock.observe(now, sent_at)
         self._memory.accept(waiting)
         if ended:
             log.info("ended %d leases that nobody holds", ended)

@@ -157,26 +157,31 @@ class Queues:
             return QueueCounts()
 
     async def _count(self) -> Mapping[QueueKey, QueueCounts]:
-        return await self._count_since(self._clock.monotonic() - COUNTS_LIFE_S)
+        """Counts of all queues, at most a few seconds old."""
+        async with self._counting:
+            if self._counted_at is None or self._clock.monotonic() - self._counted_at > COUNTS_LIFE_S:
+                await self._take()
+            return self._counts
 
     async def _count_again(self) -> Mapping[QueueKey, QueueCounts]:
-        """Counts that were begun after the call."""
+        """Counts that were begun after the call; many callers are one look."""
         asked_at = self._clock.monotonic()
-        if self._counted_at is not None:
-            await self._clock.sleep(self._counted_at + COUNTS_RETAKE_S - asked_at)
-        return await self._count_since(asked_at)
+        while True:
+            async with self._counting:
+                if self._counted_at is not None and self._counted_at > asked_at:
+                    return self._counts
+                wait_s = 0.0
+                if self._counted_at is not None:
+                    wait_s = self._counted_at + COUNTS_RETAKE_S - self._clock.monotonic()
+                if wait_s <= 0:
+                    await self._take()
+                    return self._counts
+            await self._clock.sleep(wait_s)
 
-    async def _count_since(self, since: float) -> Mapping[QueueKey, QueueCounts]:
-        """Counts of all queues that were begun after this; many callers are one look."""
-        async with self._counting:
-            if self._counted_at is None or self._counted_at <= since:
-                before, self._counted_at = self._counted_at, self._clock.monotonic()
-                try:
-                    self._counts = await self._store.counts()
-                except BaseException:
-                    self._counted_at = before
-                    raise
-            return self._counts
+    async def _take(self) -> None:
+        began_at = self._clock.monotonic()
+        self._counts = await self._store.counts()
+        self._counted_at = began_at
 
 
 def _bites() -> Iterator[list[ShardNo]]:
