@@ -17,6 +17,7 @@ from rota.coordinator.news import Claimed, ClaimWish, News
 from rota.coordinator.node import Node
 from rota.domain import ids, limits
 from rota.domain.errors import OutcomeUnknown, Unavailable
+from rota.domain.fairness import Wants
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import (
     DirectiveKind,
@@ -54,6 +55,8 @@ from ..sim.no_schedules import NoFires
 from .virtual import loop_clock
 
 T = TypeVar("T")
+
+WANTS = Wants(TenantId(1), ("q",), frozenset())
 
 TENANT = TenantId(1)
 IDENTITY = Identity(TENANT, "tenant", "key", frozenset(Role))
@@ -301,7 +304,35 @@ class Pair:
         return [attempt.outcome for attempt in self.tables.attempts.get((TENANT, job), ())]
 
 
+async def a_pair() -> Pair:
+    return await Pair().start()
+
+
 def knows(node: Node, job: JobId, fence: Fence | None = None) -> bool:
     """Whether a coordinator has a lease of the job in memory."""
     flight = node.memory.in_flight.get(job)
     return flight is not None and fence in (None, flight.fence)
+
+
+async def move(pair: Pair, shard: ShardNo, *, to_b: bool = False) -> None:
+    """Hands one shard over, as ownership does."""
+    giver, taker = (pair.a, pair.b) if to_b else (pair.b, pair.a)
+    giver.memory.forget_shards(frozenset([shard]))
+    await FakeShards(pair.tables).give_up(giver.id, [shard])
+    assert await giver.peers.hand_over(taker.id, [shard]) == [shard]
+
+
+async def told_demand(pair: Pair, worker: Worker) -> None:
+    """A poll of the worker has been demanded for, and has ended."""
+    assert await worker.poll(wait_s=SOON_S) is None
+    await asyncio.sleep(SOON_S)
+
+
+def kind_of(pair: Pair) -> int:
+    """What A calls the demand of a worker that takes all of queue q."""
+    (kind,) = pair.a._demands.kinds(WANTS)
+    return kind
+
+
+def wish_for(pair: Pair, worker: Worker) -> ClaimWish:
+    return ClaimWish(pair.a.id, TENANT, "tenant", worker.id, 0, 1, (kind_of(pair),), 1, limits.LEASE_ANSWER_BYTES_MAX)

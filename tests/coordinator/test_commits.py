@@ -197,3 +197,27 @@ async def test_drain_waits_for_everything() -> None:
     await draining
     assert all(future.done() for future in futures)
     await busy.drain()
+
+
+async def test_batches_apart_gather_what_comes_meanwhile() -> None:
+    clock = FakeClock()
+    batches: list[list[int]] = []
+
+    async def flush(items: Sequence[int]) -> Sequence[int]:
+        batches.append(list(items))
+        return items
+
+    batcher = Batcher("items", flush, clock, batch_max=100, concurrency=1, apart_s=0.02)
+    assert await batcher.submit(1) == 1
+    waiting = [batcher.enqueue(number) for number in (2, 3)]
+    await turns()
+    assert batches == [[1]]
+    clock.now += 0.02
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 5) == [2, 3]
+    assert batches == [[1], [2, 3]]
+    # After a rest the first one goes at once, and nothing waits for a drain.
+    clock.now += 1.0
+    assert await batcher.submit(4) == 4
+    batcher.enqueue(5)
+    await batcher.drain()
+    assert batches == [[1], [2, 3], [4], [5]]

@@ -116,6 +116,7 @@ class Batcher(Generic[T, R]):
     """`flush` writes a list of items and answers one result or refusal for each, in order.
 
     Items with the same `key` never share a batch; `weight` is an item's share of `batch_max`, `tenant` whose it is.
+    Batches begin at least `apart_s` after each other: for items that come all the time and are in no hurry.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Batcher(Generic[T, R]):
         *,
         batch_max: int,
         concurrency: int,
+        apart_s: float = 0.0,
         tenant: Callable[[T], TenantId | None] = lambda _: None,
         priority: Callable[[T], int] | None = None,
         weight: Callable[[T], int] = lambda _: 1,
@@ -139,6 +141,9 @@ class Batcher(Generic[T, R]):
         self._batch_max = batch_max
         self._turn = max(batch_max // TURNS, 1)
         self._free = concurrency
+        self._apart_s = apart_s
+        self._begun_at = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._tenant = tenant
         self._priority = priority
         self._weight = weight
@@ -196,6 +201,7 @@ class Batcher(Generic[T, R]):
 
     async def drain(self) -> None:
         """Waits until everything that was submitted is written."""
+        self._apart_s = 0.0
         self._pump()
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -203,10 +209,27 @@ class Batcher(Generic[T, R]):
     def _pump(self) -> None:
         self._pumping = False
         while self._free and self._turns:
+            if self._apart_s and self._is_early():
+                return
             self._free -= 1
             task = asyncio.create_task(self._write(*self._take()), name=self._task_name)
             self._tasks.add(task)
             task.add_done_callback(self._written)
+
+    def _is_early(self) -> bool:
+        """Whether the next batch has to wait; then it begins by itself."""
+        now = self._now()
+        wait_s = self._begun_at + self._apart_s - now
+        if wait_s <= 0:
+            self._begun_at = now
+            return False
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._ring)
+        return True
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._pump()
 
     def _take(self) -> tuple[list[_Pending[T, R]], float]:
         """The next batch, and since when its oldest item waits."""
