@@ -229,6 +229,7 @@ class Batcher(Generic[T, R]):
 
     def _ring(self) -> None:
         self._timer = None
+        self._begun_at = -math.inf
         self._pump()
 
     def _take(self) -> tuple[list[_Pending[T, R]], float]:
