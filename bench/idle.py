@@ -6,7 +6,7 @@ from bench.cpu import Reading, resident_mb
 from bench.stand import Stand
 from bench.workload import Figures, Options
 
-REST_S = 8.0
+REST_S = 20.0
 """After so long nothing of the start is under way."""
 
 DATABASE = "idle"

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from rota.domain.ids import uuid7
 
-
 DRIFT = 5e-4
 """How fast two clocks may drift apart: as much as one that is being corrected."""
 
@@ -64,8 +63,8 @@ class DatabaseClock:
     """The database's clock between two looks at it, counted on the monotonic clock.
 
     The estimate never runs ahead of the database by more than its drift since the last look, because a reading is
-    dated to the moment its answer arrived. So nothing is offered before it is due. A slow answer makes a reading old; an
-    earlier one that was quicker is kept as long as it can be true, less what the clocks may have drifted apart.
+    dated to the moment its answer arrived. So nothing is offered before it is due. A slow answer makes a reading old:
+    an earlier one that was quicker is kept as long as it can be true, less what the clocks may have drifted apart.
     """
 
     def __init__(self, clock: Clock) -> None:

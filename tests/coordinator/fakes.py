@@ -12,17 +12,19 @@ from typing import Any
 from rota.clock import DatabaseClock
 from rota.coordinator.inflight import Flight
 from rota.coordinator.memory import Memory
-from rota.coordinator.news import Dial
+from rota.coordinator.news import Claimed, ClaimWish, News
 from rota.coordinator.peers import Peers
 from rota.domain import ids
+from rota.domain.errors import Unavailable
 from rota.domain.fairness import Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import Grant, JobState, Session, SessionState, ShardTerm
-from rota.store.port import DueRow
+from rota.store.port import Colleague, DueRow
 from rota.telemetry import Metrics
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 ME = CoordinatorId("c0000000-0000-7000-8000-000000000000")
+PEER = CoordinatorId("cb000000-0000-7000-8000-000000000000")
 TENANT = TenantId(1)
 SESSION = SessionId("50000000-0000-7000-8000-000000000000")
 
@@ -91,21 +93,50 @@ def job_id(number: int) -> JobId:
     return JobId(uuid(number))
 
 
+class Silence:
+    """A Wire that takes no news."""
+
+    def send(self, news: News) -> bool:
+        return False
+
+    async def claim(self, wish: ClaimWish) -> Claimed:
+        raise Unavailable("nobody is there")
+
+    async def hand_over(self, shards: Sequence[ShardNo]) -> list[ShardNo]:
+        raise Unavailable("nobody is there")
+
+    async def close(self) -> None:
+        return None
+
+
+class Deaf:
+    """Hearing, of which nothing is asked."""
+
+    def tell_all(self, peer: CoordinatorId) -> None:
+        return None
+
+
 @dataclass
 class World:
     """A clock, the database's clock as read from it, and a memory that owns some shards."""
 
     shards: int = 4
     clock: FakeClock = field(default_factory=FakeClock)
-    dial: Dial | None = None
 
     def __post_init__(self) -> None:
         self.database_clock = DatabaseClock(self.clock)
         self.database_clock.observe(self.clock.utc(), self.clock.monotonic())
         self.metrics = Metrics()
-        self.peers = Peers(ME, self.clock, self.dial)
+        self.peers = Peers(ME, self.clock, lambda peer, address, **_: Silence())
+        self.peers.hearing = Deaf()  # type: ignore[assignment]
         self.memory = Memory(self.database_clock, self.metrics, self.peers)
         self.own(range(self.shards))
+
+    def meet(self, *shards: int) -> News:
+        """A peer comes that owns these; what it is to be told gathers in the answer."""
+        owners = {ShardNo(shard): PEER for shard in shards}
+        self.peers.follow([Colleague(PEER, "there", 9.0)], self.shards + len(shards), owners)
+        return self.peers.tell(PEER)
 
     def own(self, shards: Sequence[int], epoch: int = 1) -> None:
         self.memory.terms |= {ShardNo(s): ShardTerm(ShardNo(s), epoch, ME) for s in shards}

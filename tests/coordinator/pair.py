@@ -24,7 +24,6 @@ from rota.domain.model import (
     Grant,
     Identity,
     JobSpec,
-    JobState,
     Outcome,
     Payload,
     Result,
@@ -149,7 +148,7 @@ class Worker:
 
     def poll(self, *, ack: int = 0, capacity: int = 1, wait_s: float = 5.0) -> "asyncio.Task[Delivery | None]":
         self._calls += 1
-        return asyncio.create_task(self._poll(f"r{self._calls}", ack, capacity, wait_s))
+        return asyncio.create_task(self.call(f"r{self._calls}", ack=ack, capacity=capacity, wait_s=wait_s))
 
     async def got(self, *, ack: int = 0, capacity: int = 1, wait_s: float = 5.0) -> list[Grant]:
         delivery = await self.poll(ack=ack, capacity=capacity, wait_s=wait_s)
@@ -171,7 +170,8 @@ class Worker:
         result = Result(TENANT, self.id, grant.job_id, grant.fence, outcome, f"{grant.job_id}-{grant.fence}")
         return await self.node.outcomes.submit(result)
 
-    async def _poll(self, request_id: str, ack: int, capacity: int, wait_s: float) -> Delivery | None:
+    async def call(self, request_id: str, *, ack: int = 0, capacity: int = 1, wait_s: float = 5.0) -> Delivery | None:
+        """One Lease call, or a copy of it."""
         member = await self.node.attendance.member(IDENTITY, self.id)
         return await self.node.dispatcher.lease(
             member,
@@ -294,10 +294,6 @@ class Pair:
 
     def row(self, job: JobId) -> JobRow:
         return self.tables.jobs[TENANT, job]
-
-    def state(self, job: JobId) -> JobState:
-        rows = (self.tables.jobs, self.tables.finished, self.tables.dead)
-        return next(table[TENANT, job].state for table in rows if (TENANT, job) in table)
 
     def outcomes(self, job: JobId) -> list[Outcome]:
         """How the attempts of a job have ended, so far."""

@@ -7,13 +7,14 @@ import pytest
 
 from rota.coordinator.attendance import Attendance
 from rota.coordinator.members import Inventory
+from rota.coordinator.news import Holding
 from rota.domain.errors import AlreadyExists, NotFound, session_gone
-from rota.domain.ids import Fence, JobId, SessionId, TenantId
+from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import DirectiveKind, Identity, Outcome, Role, Session, SessionState
 from rota.service.completions import LostLease
 from rota.store.port import BeatUpdate
 
-from .fakes import SESSION, TENANT, World, job_id, session
+from .fakes import PEER, SESSION, TENANT, World, job_id, session
 
 IDENTITY = Identity(TENANT, "tenant", "key", frozenset(Role))
 STRANGER = Identity(TenantId(2), "other", "key", frozenset(Role))
@@ -191,6 +192,47 @@ async def test_a_lease_taken_over_is_settled_by_any_inventory(scene: Scene) -> N
     assert len(scene.memory.in_flight) == 1
     await scene.attendance.beat(member, inventory(), 1, ())
     assert len(scene.memory.in_flight) == 0
+
+
+async def test_a_peer_is_answered_about_its_own_leases_only(scene: Scene) -> None:
+    mine, proven, foreign = scene.flight(1), scene.flight(2, proven=True), scene.flight(3, shard=ShardNo(77))
+    held = scene.flight(4)
+    for flight in (mine, proven, foreign, held):
+        flight.poller, flight.batch = -1, 0
+        scene.memory.in_flight.add(flight)
+    holding = Holding(SESSION, TENANT, inventory((held.job_id, held.fence)))
+    assert scene.attendance.missing(replace(holding, tenant_id=TenantId(2))) == []
+    assert scene.attendance.missing(replace(holding, session_id=SessionId("other"))) == []
+    assert not held.proven
+    lost = scene.attendance.missing(holding)
+    assert {(x.job_id, x.ending.outcome, x.gone) for x in lost} == {
+        (mine.job_id, Outcome.UNDELIVERED, True),
+        (proven.job_id, Outcome.LEASE_LOST, True),
+    }
+    assert held.proven
+
+
+async def test_who_has_asked_is_told_the_next_inventory_and_no_more(scene: Scene) -> None:
+    told = scene.meet()
+    await scene.attendance.open(IDENTITY, session())
+    member = await scene.attendance.member(IDENTITY, SESSION)
+    member.asked_by[PEER] = None
+    await scene.attendance.beat(member, None, 1, ())
+    for _ in range(2):
+        await scene.attendance.beat(member, inventory(batches={0: 5}), 1, ())
+    assert told.holdings == [Holding(SESSION, TENANT, inventory(batches={0: 5}))]
+
+
+async def test_leases_of_shards_of_others_are_looked_up_though_they_are_known(scene: Scene) -> None:
+    """Whoever ended one need not have told."""
+    await scene.attendance.open(IDENTITY, session())
+    member = await scene.attendance.member(IDENTITY, SESSION)
+    ended, mine = scene.flight(1, shard=ShardNo(77)), scene.flight(2)
+    for flight in (ended, mine):
+        scene.memory.in_flight.add(flight)
+    keys = [(flight.job_id, flight.fence) for flight in (ended, mine)]
+    answer = await scene.attendance.beat(member, inventory(*keys), 1, ())
+    assert answer.lost == (keys[0],)
 
 
 async def test_a_beat_of_the_dead_removes_them(scene: Scene) -> None:

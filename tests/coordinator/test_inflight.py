@@ -4,7 +4,7 @@ from rota.coordinator.inflight import InFlight
 from rota.domain import ids
 from rota.domain.ids import SessionId, ShardNo
 
-from .fakes import SESSION, World, job_id
+from .fakes import PEER, SESSION, World, job_id
 
 
 def test_a_newer_fence_replaces_an_older_one_and_never_the_reverse() -> None:
@@ -51,6 +51,30 @@ def test_a_replaced_lease_is_not_cut_by_the_old_ones_deadline() -> None:
     held.add(world.flight(1, 50.0, fence=old.fence + 1))
     assert held.overrun(world.clock.now + 10) == []
     assert len(held.overrun(world.clock.now + 60)) == 1
+
+
+def test_those_of_whose_receipt_nobody_tells_are_named_again_and_again() -> None:
+    world, held = World(), InFlight()
+    start = world.clock.now
+    guest = world.flight(1, via=PEER, asked_at=start)
+    found = world.flight(2, poller=-1, batch=0, asked_at=start - 10)
+    for flight in (guest, found, world.flight(3)):
+        held.add(flight)
+    assert held.unheard(start - 5, start) == [found]
+    assert held.unheard(start, start) == []
+    assert held.unheard(start + 1, start + 6) == [guest, found]
+    guest.proven = True
+    assert held.unheard(start + 7, start + 12) == [found]
+    held.remove(found.job_id, found.fence)
+    assert held.unheard(start + 99, start + 99) == []
+
+
+def test_a_lease_that_was_replaced_is_asked_for_no_more() -> None:
+    world, held = World(), InFlight()
+    old = world.flight(1, via=PEER, asked_at=0.0)
+    held.add(old)
+    held.add(world.flight(1, fence=old.fence + 1))
+    assert held.unheard(99.0, 99.0) == []
 
 
 def test_deadlines_of_ended_leases_do_not_pile_up() -> None:

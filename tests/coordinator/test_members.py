@@ -2,17 +2,23 @@
 
 import pytest
 
-from rota.coordinator.members import Delivery, Directive, Inventory, Member, Members
+from rota.coordinator.members import BATCH_MAX, BATCH_STEP, CALLS_KEPT, Delivery, Directive, Inventory, Member, Members
 from rota.domain import limits
 from rota.domain.model import DirectiveKind, SessionState
 
 from .fakes import SESSION, grant, job_id, session
 
 TTL_S = 5.0
+FIRST = 100 * BATCH_STEP + 42
 
 
 def member(**fields: object) -> Member:
-    return Members().add(session(**fields), "tenant", 100, 0.0)
+    return Members().add(session(**fields), "tenant", FIRST, 0.0)
+
+
+def batch(number: int) -> int:
+    """The number of an answer, counted from 0."""
+    return FIRST + number * BATCH_STEP
 
 
 def deliver(of: Member, *numbers: int, poller: int = 0, request_id: str = "r", at: float = 0.0) -> Delivery:
@@ -21,7 +27,19 @@ def deliver(of: Member, *numbers: int, poller: int = 0, request_id: str = "r", a
 
 def test_batches_grow_from_the_first() -> None:
     one = member()
-    assert [deliver(one, n, poller=n % 2).batch for n in range(3)] == [100, 101, 102]
+    assert [deliver(one, n, poller=n % 2).batch for n in range(3)] == [batch(n) for n in range(3)]
+
+
+def test_batches_stay_this_coordinators_own_whatever_a_worker_names() -> None:
+    one = member()
+    # One of another coordinator's, a little ahead of ours.
+    one.acknowledge_batch(0, batch(5) + 1)
+    assert deliver(one, 1).batch == batch(6)
+    one.take_inventory(Inventory(frozenset(), {0: batch(9) - 7}))
+    assert deliver(one, 1).batch == batch(10)
+    # What cannot be one is ignored.
+    one.acknowledge_batch(0, BATCH_MAX)
+    assert deliver(one, 1).batch == batch(11)
 
 
 def test_the_same_call_is_replayed_and_gets_more_time() -> None:
@@ -44,27 +62,31 @@ def test_a_replay_has_an_end() -> None:
 
 @pytest.mark.parametrize(
     ("ack", "arrived", "lost"),
-    [(100, [100], [101]), (101, [101], [100]), (0, [], [100, 101]), (999, [], [100, 101])],
+    [(0, [0], [1]), (1, [1], [0]), (None, [], [0, 1]), (-999, [], [0, 1])],
 )
-def test_the_next_call_names_the_batch_that_arrived(ack: int, arrived: list[int], lost: list[int]) -> None:
+def test_the_next_call_names_the_batch_that_arrived(ack: int | None, arrived: list[int], lost: list[int]) -> None:
     one = member()
     deliver(one, 1)
     deliver(one, 2)
     other = deliver(one, 3, poller=1)
-    got, missing = one.acknowledge_batch(0, ack)
-    assert ([d.batch for d in got], [d.batch for d in missing]) == (arrived, lost)
+    got, missing = one.acknowledge_batch(0, 0 if ack is None else batch(ack))
+    assert [d.batch for d in got] == [batch(n) for n in arrived]
+    assert [d.batch for d in missing] == [batch(n) for n in lost]
     assert one.deliveries == [other]
 
 
 def test_what_is_proven_is_not_lost_by_a_call_that_does_not_name_it() -> None:
     one = member()
     deliver(one, 1)
-    one.take_inventory(Inventory(frozenset(), {0: 100}))
+    one.take_inventory(Inventory(frozenset(), {0: batch(0)}))
     got, missing = one.acknowledge_batch(0, 0)
-    assert ([d.batch for d in got], missing) == ([100], [])
+    assert ([d.batch for d in got], missing) == ([batch(0)], [])
 
 
-@pytest.mark.parametrize(("batches", "proven"), [({}, False), ({0: 99}, False), ({0: 100}, True), ({1: 200}, False)])
+@pytest.mark.parametrize(
+    ("batches", "proven"),
+    [({}, False), ({0: FIRST - 1}, False), ({0: FIRST}, True), ({1: FIRST + BATCH_STEP}, False)],
+)
 def test_an_inventory_proves_what_it_is_newer_than(batches: dict[int, int], proven: bool) -> None:
     one = member()
     delivery = deliver(one, 1)
@@ -118,6 +140,32 @@ def test_an_inventory_answers_resync_and_nothing_else() -> None:
     one.direct(DirectiveKind.CANCEL, job_id(1), grant(1).fence)
     one.take_inventory(Inventory(frozenset(), {}))
     assert [d.kind for d in one.directives.values()] == [DirectiveKind.CANCEL]
+
+
+def test_an_inventory_that_a_newer_one_has_overtaken_says_nothing() -> None:
+    one = member()
+    delivery = deliver(one, 1)
+    assert one.take_inventory(Inventory(frozenset(), {0: FIRST - 1}, 7))
+    assert not one.take_inventory(Inventory(frozenset(), {0: FIRST}, 6))
+    assert not delivery.proven
+    # The same again is no older, and one without a beat has no number.
+    assert one.take_inventory(Inventory(frozenset(), {}, 7))
+    assert one.take_inventory(Inventory(frozenset(), {}))
+
+
+def test_a_copy_of_a_call_is_known_once_its_poller_has_gone_on() -> None:
+    one = member()
+    for request in ("a", "b"):
+        # The same call may come again while it is the last.
+        assert [one.is_overtaken(0, request) for _ in range(2)] == [False, False]
+    assert one.is_overtaken(0, "a")
+    assert not one.is_overtaken(0, "b")
+    # Each poller by itself.
+    assert not one.is_overtaken(1, "a")
+    for number in range(CALLS_KEPT):
+        assert not one.is_overtaken(0, str(number))
+    # Of one that is as old as this nothing is known.
+    assert not one.is_overtaken(0, "b")
 
 
 @pytest.mark.parametrize(

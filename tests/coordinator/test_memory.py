@@ -7,6 +7,7 @@ import pytest
 
 from rota.clock import DatabaseClock, SystemClock
 from rota.coordinator import memory as module
+from rota.coordinator.members import Directive
 from rota.coordinator.memory import Memory
 from rota.coordinator.peers import Peers
 from rota.domain import limits
@@ -15,7 +16,7 @@ from rota.domain.ids import SessionId, ShardNo
 from rota.domain.model import DirectiveKind, ShardTerm
 from rota.telemetry import Metrics
 
-from .fakes import ME, SESSION, World, job_id, session
+from .fakes import ME, SESSION, World, grant, job_id, session
 
 
 @pytest.fixture
@@ -131,6 +132,56 @@ async def test_shards_that_are_given_up_are_forgotten(world: World) -> None:
     # And can come again.
     world.own([0, 1], epoch=2)
     assert world.memory.accept([world.entry(0)]) == 1
+
+
+async def test_leases_stay_with_who_gives_their_answers(world: World) -> None:
+    """The shard has another owner now, who hears of their end and of their receipt by who talks to the worker."""
+    world.memory.members.add(session(), "tenant", 1, 0.0)
+    here, elsewhere = world.flight(0), world.flight(4, session=SessionId("other"))
+    for flight in (here, elsewhere):
+        world.memory.in_flight.add(flight)
+    world.memory.forget_shards(frozenset({ShardNo(0)}))
+    assert list(world.memory.in_flight) == [here]
+
+
+async def test_of_one_that_is_absent_only_the_leases_of_others_are_forgotten(world: World) -> None:
+    world.memory.members.add(session(), "tenant", 1, 0.0)
+    mine, others = world.flight(1), world.flight(2, shard=ShardNo(77))
+    for flight in (mine, others):
+        world.memory.in_flight.add(flight)
+    world.memory.forget_absent(SESSION)
+    assert (list(world.memory.in_flight), SESSION in world.memory.members) == ([mine], False)
+
+
+async def test_owners_are_told_of_jobs_that_are_due_within_the_lookahead(world: World) -> None:
+    told = world.meet(77)
+    soon, far = (world.entry(n, s, shard=ShardNo(77)) for n, s in ((1, 0.0), (2, limits.LOOKAHEAD_S + 1)))
+    world.memory.jobs_waiting([soon, far, world.entry(3)])
+    assert told.waiting == [soon]
+    assert len(world.memory.ready) == 1
+
+
+async def test_a_receipt_is_told_to_its_owner_once(world: World) -> None:
+    told = world.meet(77)
+    flight = world.flight(1, shard=ShardNo(77))
+    for _ in range(2):
+        world.memory.prove(flight)
+        world.memory.prove(world.flight(2))
+    assert [(lease.job_id, lease.fence) for lease in told.proven] == [(flight.job_id, flight.fence)]
+
+
+@pytest.mark.parametrize("where", ["stream", "no stream", "elsewhere"])
+async def test_a_directive_goes_where_the_worker_may_be(world: World, where: str) -> None:
+    told = world.meet()
+    pushed: list[Directive] = []
+    if where != "elsewhere":
+        member = world.memory.members.add(session(), "tenant", 1, 0.0)
+        member.push = pushed.append if where == "stream" else None
+    world.memory.direct(SESSION, DirectiveKind.CANCEL, job_id(1), grant(1).fence, "why")
+    assert [(o.session_id, o.kind, o.job_id, o.reason) for o in told.orders] == (
+        [] if where == "stream" else [(SESSION, DirectiveKind.CANCEL, job_id(1), "why")]
+    )
+    assert len(pushed) == (where == "stream")
 
 
 async def test_a_lease_is_adopted_for_owned_shards_only(world: World) -> None:

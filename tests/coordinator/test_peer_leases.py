@@ -247,10 +247,11 @@ async def test_the_leases_of_a_session_that_is_closed_are_free_at_every_owner() 
 @virtual
 async def test_sessions_that_run_out_are_told_to_all_owners() -> None:
     pair = await a_pair()
-    worker = await pair.worker(pair.a)
+    worker = await pair.worker(pair.b)
     job = await pair.create(pair.b)
     await worker.got()
     pair.tables.sessions[worker.id].expires_us = 0
+    # One closes it, and that alone owns nothing of it.
     await pair.a.reaper.step()
     await asyncio.sleep(SOON_S)
     await pair.b.reaper.step()

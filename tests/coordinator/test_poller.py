@@ -14,7 +14,7 @@ from rota.domain.ids import ShardNo
 from rota.domain.model import DirectiveKind, JobState, Outcome
 from rota.service.completions import LostLease
 
-from .fakes import ME, SESSION, TENANT, FakeRows, World, job_id, row, session
+from .fakes import ME, SESSION, TENANT, FakeRows, World, grant, job_id, row, session
 
 EVERYTHING = Wants(TENANT, ("q", "r"), frozenset())
 OTHER_EPOCH = 7
@@ -222,9 +222,22 @@ async def test_a_lease_of_an_earlier_owner_is_followed(scene: Scene) -> None:
     # What it has run already counts.
     assert flight.run_deadline == pytest.approx(scene.clock.now + 50.0)
     assert flight.adopted and not flight.proven
+    # Its answer may be on its way by a peer, for as long as answers are.
+    assert (flight.on_its_way, flight.asked_at) == (True, scene.clock.now - 10.0)
     assert [d.kind for d in member.directives.values()] == [DirectiveKind.RESYNC]
     await scene.steps(5)
     assert len(member.directives) == 1
+
+
+async def test_a_lease_that_was_granted_here_before_is_followed_by_its_answer(scene: Scene) -> None:
+    """The shard was lost and found again meanwhile."""
+    member = scene.memory.members.add(session(), "tenant", 1, 0.0)
+    lease = scene.leased(1)
+    delivery = member.deliver(member.number_batch(), 3, "r", [grant(1, fence=lease.fence)], scene.clock.now)
+    await scene.poller.step()
+    (flight,) = scene.memory.in_flight
+    assert (flight.poller, flight.batch, flight.on_its_way) == (3, delivery.batch, False)
+    assert member.directives == {}
 
 
 async def test_a_lease_that_has_run_too_long_already_is_overdue_at_once(scene: Scene) -> None:

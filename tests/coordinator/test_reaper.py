@@ -14,7 +14,7 @@ from rota.domain.model import DirectiveKind, Outcome
 from rota.domain.transition import Ending
 from rota.service.completions import LostLease
 
-from .fakes import SESSION, TENANT, World, grant, job_id, session
+from .fakes import PEER, SESSION, TENANT, World, grant, job_id, session
 
 TTL_S = 12.0
 
@@ -287,6 +287,48 @@ async def test_waiting_jobs_past_their_start_are_expired(scene: Scene) -> None:
     await scene.run(1)
     assert scene.completions.expired == [late.id]
     assert (late.id in scene.memory.ready, kept.id in scene.memory.ready) == (False, True)
+
+
+async def test_who_is_not_heard_of_for_long_is_forgotten(scene: Scene) -> None:
+    """It lives and talks to a peer, where its beats go."""
+    members = scene.memory.members
+    members.add(session(), "tenant", 1, scene.clock.now)
+    polling = members.add(session(id=SessionId("polling")), "tenant", 1, scene.clock.now)
+    beating = members.add(session(id=SessionId("beating")), "tenant", 1, scene.clock.now)
+    for _ in range(int(2 * module.ABSENT_TTLS + module.ABSENT_EVERY_S / (TTL_S - 1)) + 1):
+        for each in (SESSION, polling.id, beating.id):
+            scene.sessions.beat(each)
+        polling.last_poll_at = beating.last_beat_at = scene.clock.now
+        await scene.run(TTL_S - 1)
+    assert SESSION not in members
+    assert polling.id in members and beating.id in members
+
+
+async def test_peers_are_told_of_sessions_that_have_run_out() -> None:
+    scene = Scene()
+    told = scene.meet()
+    await scene.reaper.step()
+    scene.sessions.beat(SESSION)
+    await scene.run(TTL_S + 2)
+    assert told.sessions_ended == [SESSION]
+
+
+async def test_of_many_leases_that_nobody_tells_of_a_worker_is_asked_once() -> None:
+    scene = Scene()
+    told = scene.meet()
+    other = SessionId("other")
+    for number in range(6):
+        whose = SESSION if number % 2 else other
+        scene.memory.in_flight.add(scene.flight(number, session=whose, via=PEER, asked_at=scene.clock.now, run_s=99.0))
+    await scene.run(5.0 + module.UNHEARD_S)
+    assert told.orders == []
+    await scene.run(2.0)
+    assert sorted((o.session_id, o.kind) for o in told.orders) == [
+        (SESSION, DirectiveKind.RESYNC),
+        (other, DirectiveKind.RESYNC),
+    ]
+    # From here on any inventory tells.
+    assert all((f.poller, f.batch, f.via) == (-1, 0, None) for f in scene.memory.in_flight)
 
 
 async def test_it_is_woken_by_work_and_not_by_nothing(scene: Scene) -> None:

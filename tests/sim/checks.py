@@ -469,7 +469,10 @@ def lost_answers_are_found(seed: Seed) -> Found:
             continue
         if not _ended(ended, key, event, LOST_ANSWER_S):
             yield f"job {key[0][-6:]}: an answer was lost, and its lease lived on", event
+    overtaken = _overtaken_calls(seed)
     for event in seed.history.of("asking"):
+        if event.index in overtaken:
+            continue
         for key, answer in sent.items():
             mine = (answer["session"], answer["poller"]) == (event["session"], event["poller"])
             if not mine or answer.index > event.index or answer["request"] == event["request"] or key in received:
@@ -492,18 +495,12 @@ def repeated_calls_get_the_same(seed: Seed) -> Found:
     answers: dict[tuple[str, str], Event] = {}
     ended = {(e["job"], e["fence"]): e for e in seed.history.of(*ENDINGS) if _ends_attempt(e)}
     waiting: dict[tuple[str, str], list[tuple[str, int]]] = {}
-    newest: dict[tuple[str, int], str] = {}
-    asked: set[str] = set()
+    overtaken = _overtaken_calls(seed)
     for event in seed.history.of("asking", "answering", "answer lost"):
         call = event["request"], event["node"]
         if event.kind == "asking":
-            poller = event["session"], event["poller"]
-            if event["request"] not in asked:
-                newest[poller] = event["request"]
-                asked.add(event["request"])
             before = answers.get(call)
-            if newest[poller] != event["request"]:
-                # A copy that was under way for so long that its poller has gone on.
+            if event.index in overtaken:
                 continue
             if before is not None and event.at - before.at < coordinator_module.DELIVERY_TTL_S - NAMED_LOST_S:
                 waiting[call] = [key for key in before["leases"] if not _ended_well(ended.get(key), event)]
@@ -749,6 +746,21 @@ def _overlap(
             reached = max(reached, b)
         longest = max(longest, total)
     return longest
+
+
+def _overtaken_calls(seed: Seed) -> set[int]:
+    """Copies of Lease calls that were under way for so long that their poller has gone on."""
+    found: set[int] = set()
+    newest: dict[tuple[str, int], str] = {}
+    asked: set[str] = set()
+    for event in seed.history.of("asking"):
+        poller = event["session"], event["poller"]
+        if event["request"] not in asked:
+            newest[poller] = event["request"]
+            asked.add(event["request"])
+        elif newest[poller] != event["request"]:
+            found.add(event.index)
+    return found
 
 
 def _first_starts(seed: Seed) -> list[float]:

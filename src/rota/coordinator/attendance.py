@@ -1,6 +1,7 @@
 """Who is there: opens sessions, hears their beats, and compares what workers hold with what the rows say."""
 
 import logging
+import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -9,7 +10,7 @@ from rota.clock import Clock, DatabaseClock
 from rota.coordinator.commits import Batcher
 from rota.coordinator.dispatcher import Dispatcher
 from rota.coordinator.inflight import ADOPTED, Flight
-from rota.coordinator.members import Directive, Inventory, Member
+from rota.coordinator.members import BATCH_STEP, Directive, Inventory, Member
 from rota.coordinator.memory import Memory
 from rota.coordinator.news import Holding
 from rota.coordinator.peers import Peers
@@ -63,6 +64,7 @@ class Attendance:
         self._completions = completions
         self._clock = clock
         self._database_clock = database_clock
+        self._batch_mark = zlib.crc32(peers.me.encode()) % BATCH_STEP
         self.beats: Batcher[Beat, SessionState] = Batcher(
             "beats",
             self._renew,
@@ -169,7 +171,7 @@ class Attendance:
         known = self._memory.members.get(session.id)
         if known is not None:
             return known
-        first_batch = int(self._database_clock.now() * 1000)
+        first_batch = int(self._database_clock.now() * 1000) * BATCH_STEP + self._batch_mark
         member = self._memory.members.add(session, identity.tenant, first_batch, self._clock.monotonic())
         # It may hold leases already that this coordinator took over.
         for flight in self._memory.in_flight.of(member.id):

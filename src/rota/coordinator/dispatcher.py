@@ -11,7 +11,7 @@ A poll for which a peer offers a better job than there is here is served by a cl
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rota.clock import Clock, DatabaseClock
@@ -43,6 +43,12 @@ FORWARDED_AT_ONCE = 64
 
 PARKED_MAX = 100_000
 """Polls that wait here; more are answered empty at once, and come again."""
+
+CLAIM_SHARED_MAX = 100
+"""Jobs of one claim while several tenants have work: none of them waits long for another's to end."""
+
+SHARED_FOR_S = 2.0
+"""Several tenants have work for so long after two of them were served one after the other."""
 
 GUESTS_MAX = 1_000
 """Claims of peers that wait for a connection."""
@@ -110,6 +116,12 @@ class Dispatcher:
         self._trusted = trusted
         self._give_back = give_back
         self._free = claims_at_once
+        self._express_free = True
+        self._served: dict[TenantId, int] = {}
+        """Claims on their way for each tenant."""
+        self._last_tenant: TenantId | None = None
+        self._shared_at = float("-inf")
+        """When two tenants were served one after the other, the last time."""
         self._forwarding = 0
         self._waiting = Parking()
         self._guests: deque[Guest] = deque()
@@ -209,8 +221,18 @@ class Dispatcher:
             if not round:
                 break
             self._free -= 1
-            self._start(self._claim(round), self._claimed)
+            self._start_claim(round, self._claimed)
+        if not self._free and self._express_free and self._waiting and self._trusted():
+            self._pump_express()
         self._offers.look()
+
+    def _pump_express(self) -> None:
+        """One claim more for tenants that no claim on its way is for, so that they do not wait for a big one's."""
+        round = _Round()
+        self._fill(round, CLAIM_SHARED_MAX, self._served.keys())
+        if round:
+            self._express_free = False
+            self._start_claim(round, self._express_claimed)
 
     def drop(self, member: Member) -> None:
         """Answers the polls of a session that takes no more jobs."""
@@ -248,10 +270,16 @@ class Dispatcher:
 
     def _match(self) -> _Round:
         round = _Round()
-        room = self._seat_guests(round, limits.CLAIM_BATCH_MAX)
+        shared = self._clock.monotonic() - self._shared_at < SHARED_FOR_S
+        most = CLAIM_SHARED_MAX if shared else limits.CLAIM_BATCH_MAX
+        self._fill(round, self._seat_guests(round, most), frozenset())
+        return round
+
+    def _fill(self, round: _Round, room: int, but: Collection[TenantId]) -> None:
+        """Gives turns until there is no room, nobody waits, or it is the turn of one of these tenants."""
         ready = self._memory.ready
         now = self._clock.monotonic()
-        while room > 0 and self._waiting and (turn := ready.next_turn()) is not None:
+        while room > 0 and self._waiting and (turn := ready.next_turn()) is not None and turn[0] not in but:
             given = self._serve(round, turn, min(room, TURN_JOBS), now)
             if not given:
                 ready.pass_over(*turn)
@@ -259,7 +287,6 @@ class Dispatcher:
         for poll in round.polls:
             self._unpark(poll)
             poll.claiming = True
-        return round
 
     def _serve(self, round: _Round, turn: Turn, most: int, now: float) -> int:
         """Gives jobs of one queue to one poll that wants them; how many."""
@@ -313,9 +340,27 @@ class Dispatcher:
             minted.append(entry.id)
         return minted
 
-    async def _claim(self, round: _Round) -> None:
+    def _start_claim(self, round: _Round, done: "Callable[[asyncio.Task[None]], None]") -> None:
         tenants = {poll.member.session.tenant_id: poll.member.tenant for poll in round.polls}
         tenants |= {guest.wish.tenant_id: guest.wish.tenant for guest, _ in round.guests}
+        for tenant in tenants:
+            self._served[tenant] = self._served.get(tenant, 0) + 1
+            if tenant != self._last_tenant:
+                if self._last_tenant is not None:
+                    self._shared_at = self._clock.monotonic()
+                self._last_tenant = tenant
+        self._start(self._claim(round, tenants), done)
+
+    async def _claim(self, round: _Round, tenants: Mapping[TenantId, str]) -> None:
+        try:
+            await self._grant(round, tenants)
+        finally:
+            for tenant in tenants:
+                self._served[tenant] -= 1
+                if not self._served[tenant]:
+                    del self._served[tenant]
+
+    async def _grant(self, round: _Round, tenants: Mapping[TenantId, str]) -> None:
         grants = await self._claim_plain(round.plain, tenants) if round.plain else []
         if round.limited:
             grants += await self._claim_limited(round.limited, tenants)
@@ -503,6 +548,10 @@ class Dispatcher:
 
     def _claimed(self, task: "asyncio.Task[None]") -> None:
         self._free += 1
+        self._ended(task)
+
+    def _express_claimed(self, task: "asyncio.Task[None]") -> None:
+        self._express_free = True
         self._ended(task)
 
     def _forwarded(self, task: "asyncio.Task[None]") -> None:

@@ -18,6 +18,10 @@ from rota.domain.portions import Portions
 CALLS_KEPT = 4
 """Lease calls of one poller that are remembered: a copy that comes later than so many others is not known as one."""
 
+BATCH_STEP = 1 << 16
+"""Numbers of one coordinator's batches lie so far apart, with those of others in between: one that a worker names is
+nobody else's, wherever it names it."""
+
 BATCH_MAX = 1 << 62
 """What claims to be a batch from here on is none: batches begin with milliseconds and count answers."""
 
@@ -133,8 +137,9 @@ class Member:
 
     def number_batch(self) -> int:
         """The number of a batch to come."""
-        self.next_batch += 1
-        return self.next_batch - 1
+        batch = self.next_batch
+        self.next_batch += BATCH_STEP
+        return batch
 
     def deliver(self, batch: int, poller: int, request_id: str, grants: list[Grant], now: float) -> Delivery:
         delivery = Delivery(batch, poller, request_id, grants, now)
@@ -187,7 +192,8 @@ class Member:
         """Keeps batches growing for a worker that comes back from a coordinator with higher numbers: an inventory
         that names its batch would seem to speak of ours as well."""
         if batch < BATCH_MAX:
-            self.next_batch = max(self.next_batch, batch + 1)
+            mine = self.next_batch % BATCH_STEP
+            self.next_batch = max(self.next_batch, (batch // BATCH_STEP + 1) * BATCH_STEP + mine)
 
     def undelivered(self, now: float, delivery_ttl_s: float) -> list[Delivery]:
         """Takes out the deliveries whose receipt was not proven in time, and forgets those that are settled."""
@@ -218,6 +224,10 @@ class Members:
     def __iter__(self) -> Iterator[Member]:
         return iter(list(self._members.values()))
 
+    def delivering(self) -> list[Member]:
+        """Those with answers that are not settled: a few of ten thousand that wait."""
+        return [member for member in self._members.values() if member.deliveries]
+
     def __contains__(self, session: object) -> bool:
         return session in self._members
 
@@ -225,7 +235,8 @@ class Members:
         return self._members.get(session)
 
     def add(self, session: Session, tenant: str, first_batch: int, now: float) -> Member:
-        """Batches count from the database's clock, so that they grow across restarts."""
+        """Batches count from the database's clock, so that they grow across restarts. `first_batch` modulo BATCH_STEP
+        is this coordinator's own."""
         known = self._members.get(session.id)
         if known is None:
             known = self._members[session.id] = Member(session, tenant, first_batch, seen_at=now)

@@ -21,6 +21,9 @@ from rota.domain.model import DirectiveKind, ShardTerm
 from rota.telemetry import Metrics
 
 TIMERS_MAX = 200_000
+RELEASED_AT_ONCE = 100
+"""Timers that become ready in one turn of the event loop: of ten thousand of one second the first are claimed at once,
+and not when the last has been moved."""
 TICK_S = 1.0
 """The timer looks at the clock at least this often, so that a corrected clock is followed."""
 
@@ -113,10 +116,10 @@ class Memory:
                 self._peers.tell_proven(flight.shard, flight.job_id, flight.fence)
 
     def release_due(self) -> int:
-        """Moves timers that are due to the ready queue; how many."""
+        """Moves timers that are due to the ready queue, as many as the event loop can do in one go; how many."""
         now_us = int(self._database_clock.now() * 1e6)
         moved = 0
-        while self._timers and self._timers[0][0] <= now_us:
+        while self._timers and self._timers[0][0] <= now_us and moved < RELEASED_AT_ONCE:
             _, id, entry = heapq.heappop(self._timers)
             self._timed.discard(id)
             if entry.shard in self.terms:

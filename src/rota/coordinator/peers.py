@@ -73,7 +73,7 @@ class Hearing(Protocol):
 
 class Peers:
     def __init__(self, me: CoordinatorId, clock: Clock, dial: Dial | None) -> None:
-        self._me = me
+        self.me = me
         self._clock = clock
         self._dial = dial
         self._peers: dict[CoordinatorId, Peer] = {}
@@ -100,7 +100,7 @@ class Peers:
         self._owners |= owners
         if self._dial is None:
             return
-        named = {each.id: each.peer_address for each in living if each.id != self._me and each.peer_address}
+        named = {each.id: each.peer_address for each in living if each.id != self.me and each.peer_address}
         for id in [id for id in self._peers if id not in named]:
             self._forget(self._peers.pop(id))
         for id, address in named.items():

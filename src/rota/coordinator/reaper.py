@@ -40,6 +40,8 @@ UNHEARD_S = 1.0
 ABSENT_TTLS = 3
 """A session that has not been heard of here for so many TTLs talks to another coordinator, or is dead."""
 
+ABSENT_EVERY_S = 10.0
+
 _EVER_S = 10 * 365 * 86_400.0
 
 
@@ -68,6 +70,7 @@ class Reaper(Loop):
         self._delivery_ttl_s = delivery_ttl_s
         self._silent_since: float | None = None
         self._sweep_at = 0.0
+        self._absent_at = 0.0
         self._listen_until = 0.0
         self._lost: dict[tuple[JobId, int], LostLease] = {}
         self._late: dict[JobId, TenantId] = {}
@@ -107,7 +110,7 @@ class Reaper(Loop):
         if now >= self._sweep_at:
             await self._sweep_sessions(now)
             self._sweep_at = now + sweep_s - tick_s / 10
-        for member in self._memory.members:
+        for member in self._memory.members.delivering():
             late = member.undelivered(now, self._delivery_ttl_s)
             if late:
                 self.give_back(undelivered(late))
@@ -131,11 +134,16 @@ class Reaper(Loop):
                 log.info("%d sessions that nobody could hear for a while get another term", spared)
         if now >= self._listen_until:
             await self._expire_sessions()
+        if now >= self._absent_at:
+            self._absent_at = now + ABSENT_EVERY_S
+            self._forget_absent(now)
+        self._silent_since = now
+
+    def _forget_absent(self, now: float) -> None:
         absent_s = max(ABSENT_TTLS * self._sessions.ttl_s, limits.LEASE_WAIT_MAX_S + self._sessions.ttl_s)
         for member in self._memory.members:
             if now - max(member.seen_at, member.last_poll_at, member.last_beat_at) > absent_s:
                 self._memory.forget_absent(member.id)
-        self._silent_since = now
 
     async def _expire_sessions(self) -> None:
         dead = await self._sessions.expire()

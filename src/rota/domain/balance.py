@@ -1,8 +1,8 @@
 """Who should own how many shards, and what each gives away to get there.
 
-Every coordinator computes the same from the same rows, so nobody has to lead: shares differ by one at most, a coordinator
-takes free shards only up to its own share, and gives away only what it has above it. Readers of slightly different rows
-come to slightly different plans, which the next look corrects.
+Every coordinator computes the same from the same rows, so nobody has to lead: shares differ by one at most, a
+coordinator takes free shards only up to its own share, and gives away only what it has above it. Readers of slightly
+different rows come to slightly different plans, which the next look corrects.
 """
 
 from collections.abc import Iterable, Mapping

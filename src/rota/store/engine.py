@@ -232,7 +232,7 @@ class Database:
         self,
         url: str,
         *,
-        claims: int = 2,
+        claims: int = 3,
         writes: int = 4,
         on_error: Callable[[str], None] = lambda kind: None,
     ) -> None:
