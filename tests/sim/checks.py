@@ -27,9 +27,12 @@ LOST_ANSWER_S = coordinator_module.DELIVERY_TTL_S + 1.0 + 0.5
 NAMED_LOST_S = 0.5
 """From the poll that names another batch to the end of the leases that did not arrive."""
 
-FORWARD_LOST_S = 5 * (coordinator_module.DELIVERY_TTL_S + UNHEARD_S) + 2.0
+FORWARD_LOST_S = 4 * (coordinator_module.DELIVERY_TTL_S + UNHEARD_S) + 2.0
 """From a grant that never reached the peer that asked for it to its end. The worker is asked for its inventory again
-and again, by messages that may be lost as well, on links that may be broken."""
+and again, by messages that may be lost as well."""
+
+FORWARD_BROKEN_S = 8 * (coordinator_module.DELIVERY_TTL_S + UNHEARD_S) + 2.0
+"""The same where the links break on which it is asked and answered."""
 
 CLAIM_S = 0.05
 """A claim takes less, where the store is well."""
@@ -459,9 +462,10 @@ def lost_answers_are_found(seed: Seed) -> Found:
             sent[key] = event
     gone = _gone_nodes(seed)
     forwarded = {(e["job"], e["fence"]) for e in seed.history.of("forwarded")}
+    forwarded_s = FORWARD_BROKEN_S if seed.plan.link_breaks else FORWARD_LOST_S
     for event in seed.history.of("claimed"):
         key = event["job"], event["fence"]
-        within_s = FORWARD_LOST_S if key in forwarded else NAMED_LOST_S
+        within_s = forwarded_s if key in forwarded else NAMED_LOST_S
         if key not in sent and not gone(event.at, event.at + within_s) and not _ended(ended, key, event, within_s):
             yield f"job {key[0][-6:]}: the caller had gone, and its lease lived on", event
     for key, event in sent.items():

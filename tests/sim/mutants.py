@@ -5,8 +5,8 @@ nothing. The first two are mended; the third is written down here with its reaso
 reason may stop to be true: an equivalent mutant that is caught is a failure too.
 
 Four guards are left out, since one world in hundreds or thousands needs them: that an inventory is ignored which a
-newer one has overtaken; that a lease is not adopted while its claim is on its way; that the answer with an adopted lease
-may be on its way; and that a peer that does not answer offers nothing. The coordinator's own tests have them.
+newer one has overtaken; that a lease is not adopted while its claim is on its way; that the answer with an adopted
+lease may be on its way; and that a peer that does not answer offers nothing. The coordinator's own tests have them.
 """
 
 from collections.abc import Callable, Sequence

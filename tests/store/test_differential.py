@@ -1,9 +1,9 @@
 """The simulation's store and PostgreSQL side by side: every operation gives the same answer, whatever came before.
 
 So what the simulation finds out about coordinators over the one holds over the other. Both run by the same clock: the
-database's `now()` is one that the test sets, found before PostgreSQL's own through the search path. Arguments are drawn
-from what was issued (ids, fences, sessions, epochs, decisions), dead ones included, since random ones would meet no
-guard. Two connections at once are not compared here: a serial store has no such thing.
+database's `now()` and its like are what the test sets, found before PostgreSQL's own through the search path. Arguments
+are drawn from what was issued (ids, fences, sessions, epochs, decisions), dead ones included, since random ones would
+meet no guard. Two connections at once are not compared here: a serial store has no such thing.
 """
 
 import asyncio
@@ -84,6 +84,8 @@ CLOCK = """
 CREATE SCHEMA sim;
 CREATE TABLE sim.clock AS SELECT timestamptz 'epoch' AS instant;
 CREATE FUNCTION sim.now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT instant FROM sim.clock';
+CREATE FUNCTION sim.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT sim.now()';
+CREATE FUNCTION sim.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT sim.now()';
 """
 
 EMPTY = """
