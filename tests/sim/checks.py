@@ -643,7 +643,7 @@ def no_attempt_is_wasted(seed: Seed) -> Found:
     leaving: set[str] = set()
     for event in seed.history.of("leaving", "requeued", "finished", "buried", "calm"):
         if event.kind == "calm":
-            # Workers are spread over the coordinators then, and a move may waste an attempt: see `faults.Plan.moves`.
+            # Workers may be gathered at one coordinator then, and a move may waste an attempt: see `faults.Plan`.
             return
         if event.kind == "leaving":
             # A claim that is on its way to it then, or made by a coordinator that does not know yet, is in vain.

@@ -112,8 +112,8 @@ class Plan:
             worker_crashes=rng.choice((0, 1, 2, 3)) if storm else 0,
             drains=rng.choice((0, 1, 2)) if kind in (Kind.CALM, Kind.STORM) else 0,
             worker_leaves=rng.choice((0, 1, 2)) if kind in (Kind.CALM, Kind.STORM) else 0,
-            # Coordinators do not tell each other what they hear: a receipt that is proven to another one than the
-            # grantor does not count, so a move may waste an attempt, which is too much for a calm world.
+            # A receipt that is proven to another coordinator than gave the lease is told to the owner, and not to the
+            # one that waits for it: so a move may waste an attempt, which is too much for a calm world.
             moves=rng.choice((0, 4, 12)) if kind not in (Kind.CALM, Kind.OUTAGE) else 0,
             outages=1 if kind is Kind.OUTAGE else (rng.choice((0, 0, 1)) if storm else 0),
             outage_max_s=14.0 if kind is Kind.OUTAGE else 5.0,

@@ -33,7 +33,7 @@ from rota.coordinator.poller import Poller
 from rota.coordinator.reaper import Reaper
 from rota.domain import transition
 from rota.domain.fairness import Entry
-from rota.domain.ids import CoordinatorId, JobId, SessionId, ShardNo, TenantId
+from rota.domain.ids import CoordinatorId, SessionId, ShardNo
 from rota.domain.model import LiveJob, Outcome
 from rota.service import completions
 from rota.service.completions import Completions, LostLease
@@ -251,14 +251,6 @@ async def _start_over_in_place(self: Ownership) -> None:
     await self.register()
 
 
-async def _as_if_late(self: Completions, jobs: Sequence[tuple[TenantId, JobId]]) -> int:
-    with patch.object(completions, "_is_late", lambda job, now: job.start_by is not None):
-        return await _expire(self, jobs)
-
-
-_expire = Completions.expire
-
-
 def _keeps_start_by(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
     return _entry(job, due_at, job.start_by)
 
@@ -296,7 +288,7 @@ COORDINATOR = (
     _broken("attempts: released and undelivered do not count", transition, "_counts", _always_counts),
     _broken("attempts: up to twenty", transition, "_counts", _never_counts),
     _broken("run timeout", InFlight, "overrun", lambda *_: []),
-    _broken("start_by: late by the database's clock", Completions, "expire", _as_if_late),
+    _broken("start_by: late by the database's clock", completions, "_is_late", lambda job, now: True),
     _broken("start_by: not of a retry", completions, "_entry", _keeps_start_by),
     _broken("poller: reads again behind the cursor", Poller, "_read_again", _nothing_async),
     _broken("poller: adopts leases of owners before", Poller, "_follow", _nothing),
