@@ -45,7 +45,7 @@ OVERRUN_S = 2.0
 REMOTE_WAIT_S = 4.0
 """The same where another coordinator created it or put it back, and the hint was lost: a rescan finds it."""
 
-FLEET_WAIT_S = 1.0
+FLEET_WAIT_S = 0.5
 """How long it may lie beside a waiting worker of any coordinator where nothing is lost, even while members come and
 leave. Only when all start at once they do not know yet what others have taken, and a rescan finds the job."""
 

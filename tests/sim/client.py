@@ -128,7 +128,7 @@ class Client:
                 non_retryable_types=("Simulated",) if rng.random() < 0.05 else (),
             ),
             Timeouts(
-                start_by_s=rng.uniform(0.2, 4.0) if rng.random() < 0.2 else None,
+                start_by_s=rng.uniform(0.2, 4.0) if rng.random() < (0.6 if kind == "failing" else 0.2) else None,
                 run_s=self._run_s(kind),
                 total_s=rng.uniform(1.0, 10.0) if rng.random() < 0.1 else None,
             ),

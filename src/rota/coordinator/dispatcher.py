@@ -433,21 +433,7 @@ class Dispatcher:
 
     def _deliver_to(self, guest: Guest, grants: list[Grant], now: float) -> None:
         wish = guest.wish
-        for grant in grants:
-            self._memory.in_flight.add(
-                Flight(
-                    grant.tenant_id,
-                    grant.job_id,
-                    grant.shard,
-                    grant.fence,
-                    grant.session_id,
-                    now + grant.run_timeout_s,
-                    poller=wish.poller,
-                    batch=wish.batch,
-                    via=wish.caller,
-                    asked_at=now,
-                )
-            )
+        self._follow(grants, now, wish.poller, wish.batch, via=wish.caller)
         if not _answer(guest, grants):
             self._give_back([_not_arrived(g.tenant_id, g.job_id, g.fence) for g in grants])
 
@@ -457,6 +443,17 @@ class Dispatcher:
             self._park_again(poll)
             return
         delivery = poll.member.deliver(batch, poll.poller, poll.request_id, grants, now)
+        self._follow(grants, now, poll.poller, batch)
+        if poll.abandoned or poll.answer.done():
+            poll.member.deliveries.remove(delivery)
+            self._give_back(undelivered([delivery]))
+            self._finish(poll, None)
+        else:
+            self._finish(poll, delivery)
+
+    def _follow(
+        self, grants: Sequence[Grant], now: float, poller: int, batch: int, via: CoordinatorId | None = None
+    ) -> None:
         for grant in grants:
             self._memory.in_flight.add(
                 Flight(
@@ -466,16 +463,12 @@ class Dispatcher:
                     grant.fence,
                     grant.session_id,
                     now + grant.run_timeout_s,
-                    poller=poll.poller,
-                    batch=delivery.batch,
+                    poller=poller,
+                    batch=batch,
+                    via=via,
+                    asked_at=now,
                 )
             )
-        if poll.abandoned or poll.answer.done():
-            poll.member.deliveries.remove(delivery)
-            self._give_back(undelivered([delivery]))
-            self._finish(poll, None)
-        else:
-            self._finish(poll, delivery)
 
     def _forward(self) -> None:
         """Claims at peers for the polls for which they offer something better than there is here."""
