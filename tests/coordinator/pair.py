@@ -87,6 +87,8 @@ class Cable:
         self.loses_answers = False
         """Claims are carried out, and their answers do not arrive."""
         self.claims: list[ClaimWish] = []
+        self.fault: Exception | None = None
+        """What claims fail by, instead of being carried out."""
         self.answer: Claimed | None = None
         """What claims are answered with, instead of being carried out."""
         self._sender = sender
@@ -109,6 +111,8 @@ class Cable:
             await asyncio.sleep(CLAIM_TIMEOUT_S)
             raise OutcomeUnknown("no answer")
         await asyncio.sleep(WAY_S)
+        if self.fault is not None:
+            raise self.fault
         claimed = self.answer or await self._node.peers.claim_for(wish)
         if self.loses_answers:
             await asyncio.sleep(CLAIM_TIMEOUT_S)

@@ -168,8 +168,36 @@ async def test_kinds_have_a_limit() -> None:
         patch.setattr(module, "KINDS_MAX", 2)
         demands = Scene(B).demands
         wants = [Wants(TENANT, (queue,), frozenset()) for queue in ("a", "b", "c")]
+        for each in wants[:2]:
+            demands.change(demands.kinds(each), 1)
         assert [len(demands.kinds(each)) for each in wants] == [1, 1, 0]
         assert demands.kinds(Wants(TENANT, ("c", "b"), frozenset())) == demands.kinds(wants[1])
+
+
+@virtual
+async def test_kinds_that_nobody_waits_for_make_room() -> None:
+    """A coordinator lives for months, and sees more of them than it can tell of at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "KINDS_MAX", 1)
+        scene = Scene(B)
+        demands = scene.demands
+        ids = []
+        for number in range(6):
+            kinds = demands.kinds(Wants(TENANT, (f"q{number}",), frozenset()))
+            assert len(kinds) == 1, f"no room for q{number}"
+            ids += kinds
+            demands.change(kinds, 1)
+            await asyncio.sleep(module.SWEEP_S)
+            demands.hear(B, [Offer(kinds[0], 1, 1.0)])
+            # The next one comes before the end of this one could be told.
+            demands.change(kinds, -1)
+        await asyncio.sleep(SOON_S)
+        assert len(set(ids)) == 6
+        slots = [(id, free) for told in scene.told() for id, free in told.items()]
+        assert {id for id, free in slots if free} == set(ids)
+        # The peer knows the end of each: the last thing that it heard of it.
+        assert set(dict(slots).values()) == {0}
+        assert demands.best(ids[:-1]) is None
 
 
 @virtual

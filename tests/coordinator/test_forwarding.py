@@ -57,6 +57,26 @@ async def test_a_job_created_at_a_peer_reaches_its_owner_at_once() -> None:
 
 
 @virtual
+async def test_a_claim_that_fails_in_a_way_nobody_thought_of_leaves_the_poll_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pair = await a_pair()
+    worker = await pair.worker(pair.a)
+    await told_demand(pair, worker)
+    cable = pair.cable(pair.a, pair.b)
+    cable.fault = ValueError("a fault of ours")
+    poll = worker.poll()
+    theirs = await pair.create(pair.b)
+    await asyncio.sleep(SOON_S)
+    assert cable.claims and not poll.done()
+    assert "a fault of ours" in caplog.text
+    cable.fault = None
+    delivery = await asyncio.wait_for(poll, 1.0)
+    assert delivery is not None
+    assert [grant.job_id for grant in delivery.grants] == [theirs]
+
+
+@virtual
 async def test_only_what_the_session_takes_is_claimed_for_it() -> None:
     pair = await a_pair()
     worker = await pair.worker(pair.a, types=("t",), queues=("q", "r"))

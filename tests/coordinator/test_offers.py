@@ -272,6 +272,19 @@ async def test_demands_of_one_peer_have_a_limit() -> None:
 
 
 @virtual
+async def test_demands_that_have_ended_make_room() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "DEMANDS_MAX", 2)
+        scene = Scene(B)
+        for id in range(1, 6):
+            scene.demand(B, 1, Kind(TENANT, f"q{id}", ()), id=id)
+            scene.push(id, queue=f"q{id}")
+            await asyncio.sleep(module.SWEEP_S)
+            assert scene.offers.wants(B, [id]) == Wants(TENANT, (f"q{id}",), frozenset())
+            scene.demand(B, 0, Kind(TENANT, f"q{id}", ()), id=id)
+
+
+@virtual
 async def test_thousands_of_kinds_have_their_turn_a_part_at_a_time() -> None:
     scene = Scene(B)
     kinds = 3 * KINDS_A_LOOK + 7

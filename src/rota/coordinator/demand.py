@@ -16,6 +16,9 @@ from rota.domain.ids import CoordinatorId
 KINDS_MAX = 10_000
 """Kinds that one coordinator tells of. Polls of others are served by this coordinator's own shards."""
 
+SWEEP_S = 1.0
+"""Where there is no room for a new kind, those that nobody waits for any more are looked for this often at most."""
+
 TELL_S = 0.01
 """Changes that follow others within so long are told together."""
 
@@ -30,6 +33,8 @@ class Demands:
         self._clock = clock
         self._ids: dict[Kind, int] = {}
         self._kinds: dict[int, Kind] = {}
+        self._last_id = 0
+        self._swept_at = float("-inf")
         self._slots: dict[int, int] = {}
         self._told: dict[int, int] = {}
         self._changed: set[int] = set()
@@ -42,14 +47,15 @@ class Demands:
         return bool(self._offers)
 
     def kinds(self, wants: Wants) -> tuple[int, ...]:
-        """The kinds of a poll, one for each of its queues."""
+        """The kinds of a poll, one for each of its queues. They hold while it is parked."""
         types = tuple(sorted(wants.types))
         found = []
         for queue in dict.fromkeys(wants.queues):
             kind = Kind(wants.tenant_id, queue, types)
             id = self._ids.get(kind)
-            if id is None and len(self._ids) < KINDS_MAX:
-                id = self._ids[kind] = len(self._ids) + 1
+            if id is None and (len(self._ids) < KINDS_MAX or self._sweep()):
+                self._last_id += 1
+                id = self._ids[kind] = self._last_id
                 self._kinds[id] = kind
             if id is not None:
                 found.append(id)
@@ -112,6 +118,23 @@ class Demands:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+    def _sweep(self) -> bool:
+        """Forgets the kinds that nobody waits for; whether there is room."""
+        now = self._clock.monotonic()
+        if now - self._swept_at < SWEEP_S:
+            return False
+        self._swept_at = now
+        for id in [id for id in self._kinds if self._slots.get(id, 0) <= 0]:
+            kind = self._kinds.pop(id)
+            del self._ids[kind]
+            self._slots.pop(id, None)
+            self._changed.discard(id)
+            self._offers.pop(id, None)
+            if self._told.pop(id, 0):
+                for peer in self._peers:
+                    self._peers.tell(peer).demands[id] = Demand(id, kind, 0)
+        return len(self._ids) < KINDS_MAX
 
     def _keep(self, peer: CoordinatorId, offer: Offer) -> None:
         if offer.count > 0:

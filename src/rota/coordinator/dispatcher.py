@@ -486,14 +486,14 @@ class Dispatcher:
 
     def _forward_one(self, poll: Poll) -> bool:
         """False: here is something better for it and its like."""
-        found = self._demands.best(poll.member.kinds)
+        found = self._demands.best(poll.kinds)
         if found is None:
             return False
         peer, order = found
         here = self._memory.ready.peek(poll.wants) if self._trusted() else None
         if here is not None and here <= order:
             return False
-        kinds = self._demands.of(poll.member.kinds, peer)
+        kinds = self._demands.of(poll.kinds, peer)
         self._demands.use(kinds, peer, poll.capacity)
         self._unpark(poll)
         poll.claiming = True
@@ -518,9 +518,11 @@ class Dispatcher:
         grants: list[Grant] = []
         try:
             claimed = await self._peers.claim(peer, wish)
-        except RotaError as error:
+        except Exception as error:
             # Offers of one that does not answer are nothing; what it may have granted it looks for itself.
-            log.debug("a claim at coordinator %s failed: %s", peer, error)
+            expected = isinstance(error, RotaError)
+            level = logging.DEBUG if expected else logging.ERROR
+            log.log(level, "a claim at coordinator %s failed: %s", peer, error, exc_info=not expected)
             self._demands.forget(peer)
         else:
             grants = claimed.grants
@@ -562,9 +564,8 @@ class Dispatcher:
         self._waiting.add(poll)
         for queue in poll.wants.queues:
             self._memory.ready.wake(poll.wants.tenant_id, queue)
-        if not poll.member.kinds:
-            poll.member.kinds = self._demands.kinds(poll.wants)
-        self._demands.change(poll.member.kinds, poll.capacity)
+        poll.kinds = self._demands.kinds(poll.wants)
+        self._demands.change(poll.kinds, poll.capacity)
 
     def _park_again(self, poll: Poll) -> None:
         if poll.answer.done():
@@ -576,7 +577,7 @@ class Dispatcher:
 
     def _unpark(self, poll: Poll) -> None:
         self._waiting.remove(poll)
-        self._demands.change(poll.member.kinds, -poll.capacity)
+        self._demands.change(poll.kinds, -poll.capacity)
 
     def _finish(self, poll: Poll, delivery: Delivery | None) -> None:
         if poll in self._waiting:

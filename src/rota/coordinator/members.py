@@ -79,8 +79,6 @@ class Member:
     inventory_seq: int = 0
     asked_by: dict[CoordinatorId, None] = field(default_factory=dict)
     """Peers that wait for its next inventory."""
-    kinds: tuple[int, ...] = ()
-    """What its polls demand of peers (`coordinator.demand`)."""
     streams: int = 0
     beats_unanswered: int = 0
     slow_down_at: float | None = None

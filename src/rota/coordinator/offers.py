@@ -14,7 +14,10 @@ from rota.domain.fairness import ReadyQueue, Wants
 from rota.domain.ids import CoordinatorId
 
 DEMANDS_MAX = 10_000
-"""Demands that are remembered of one peer."""
+"""Demands that are remembered of one peer, those that have ended as well while there is room: a claim may name them."""
+
+SWEEP_S = 1.0
+"""Where there is no room for a new one, those that have ended are looked for this often at most."""
 
 LOOK_S = 0.005
 """Looks that follow others within so long are one."""
@@ -48,6 +51,7 @@ class Offers:
         self._found = False
         """Whether some of those that were have anything ready."""
         self._turn = 0
+        self._swept_at: dict[CoordinatorId, float] = {}
 
     def __bool__(self) -> bool:
         """Whether any peer demands anything."""
@@ -57,7 +61,8 @@ class Offers:
         known = self._by_id.setdefault(peer, {})
         for demand in demands:
             if demand.free_slots > 0:
-                if demand.id not in known and len(known) >= DEMANDS_MAX:
+                full = demand.id not in known and len(known) >= DEMANDS_MAX
+                if full and not self._sweep(peer, known):
                     continue
                 known[demand.id] = demand.kind
                 self._demands.setdefault(demand.kind, {})[peer] = demand
@@ -68,6 +73,7 @@ class Offers:
     def forget(self, peer: CoordinatorId) -> None:
         for kind in self._by_id.pop(peer, {}).values():
             self._drop(kind, peer)
+        self._swept_at.pop(peer, None)
 
     def wants(self, peer: CoordinatorId, ids: Iterable[int]) -> Wants | None:
         """What a claim for these demands of a peer may take."""
@@ -95,6 +101,16 @@ class Offers:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+    def _sweep(self, peer: CoordinatorId, known: dict[int, Kind]) -> bool:
+        """Forgets the demands of a peer that have ended; whether there is room."""
+        now = self._clock.monotonic()
+        if now - self._swept_at.get(peer, float("-inf")) < SWEEP_S:
+            return False
+        self._swept_at[peer] = now
+        for id in [id for id, kind in known.items() if peer not in self._demands.get(kind, {})]:
+            del known[id]
+        return len(known) < DEMANDS_MAX
 
     def _arm(self, at: float) -> None:
         if self._timer is not None:

@@ -31,6 +31,8 @@ class Poll:
     bytes_max: int
     give_up_at: float
     answer: "asyncio.Future[Delivery | None]"
+    kinds: tuple[int, ...] = ()
+    """What it demands of peers while it is parked (`coordinator.demand`)."""
     claiming: bool = False
     abandoned: bool = False
     timer: asyncio.TimerHandle | None = None
