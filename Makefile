@@ -77,6 +77,11 @@ store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL;
 e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, kill -9
 	@$(PY) -m pytest -q tests/api $(SERVED) tests/e2e
 
+.PHONY: test-workers
+test-workers: $(VENV)/.ready ## Run the conformance suite for the SDKs of every language: a matrix language × case; ARGS="--language python"
+	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance $(ARGS)
+	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance --wrong
+
 ##@ Make
 .PHONY: gen
 gen: $(VENV)/.ready ## Generate the stubs from proto/

@@ -1,0 +1,1 @@
+"""One suite of cases for the workers of every language: data, and a coordinator that follows it."""
