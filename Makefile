@@ -79,8 +79,12 @@ e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, 
 
 .PHONY: test-workers
 test-workers: $(VENV)/.ready ## Run the conformance suite for the SDKs of every language: a matrix language × case; ARGS="--language python"
-	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance $(ARGS)
+	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance --checks $(ARGS)
 	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance --wrong
+
+.PHONY: chaos
+chaos: $(VENV)/.ready ## Three coordinators, six workers and their databases, broken at random for ten minutes; ARGS="--minutes 60"
+	@$(PY) -m tests.chaos $(ARGS)
 
 ##@ Make
 .PHONY: gen

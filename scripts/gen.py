@@ -1,23 +1,25 @@
-"""Generates the Python stubs from the contract, and copies the google protos that the contract imports.
+"""Generates the stubs of every language from the contract, and copies the google protos that the contract imports.
 
 `python scripts/gen.py` writes; `python scripts/gen.py --check` generates into a temporary folder instead,
 prints every file of the checkout that differs, is missing or is left over, and exits with 1 if there is one.
-The output depends on the protos and on the pinned grpcio-tools, mypy-protobuf and googleapis-common-protos.
+The output depends on the protos and on pinned tools. A language whose toolchain is not here is left out, which is said,
+and is an error where CI=true.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
-import subprocess
 import sys
 import sysconfig
 import tempfile
 from importlib import resources
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-PROTO = ROOT / "proto"
+import gen_go
+from protoc import PROTO, ROOT, Files, contract, protoc, read
+
 VENDOR = PROTO / "vendor"
 STUBS = ROOT / "workers" / "python" / "src" / "rota_sdk" / "gen"
 PACKAGE = "rota_sdk.gen"
@@ -37,7 +39,8 @@ _UNMOVED = re.compile(r"^\s*(?:from|import) rota\b.*", re.MULTILINE)
 _SERVICE = re.compile(r"^service ", re.MULTILINE)
 _INSTALL = "install requirements/dev.txt"
 
-Files = dict[Path, bytes]
+# Each with its FOLDER, `missing` and `stubs`.
+LANGUAGES = (gen_go,)
 
 
 def vendored() -> Files:
@@ -54,15 +57,15 @@ def vendored() -> Files:
 
 def stubs(vendor: Path) -> Files:
     """The stubs, by their path under STUBS, generated against the google protos in `vendor`."""
-    protos = sorted(path.relative_to(PROTO) for path in (PROTO / "rota").rglob("*.proto"))
+    protos = contract()
     with_service = [path for path in protos if _SERVICE.search((PROTO / path).read_text())]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        _protoc(vendor, [f"--python_out={out}", f"--pyi_out={out}"], protos)
+        protoc(vendor, [f"--python_out={out}", f"--pyi_out={out}"], protos)
         # Only files with a service get a _grpc module: for the others it would be empty.
         plugin = _mypy_grpc_plugin()
         # Concrete servicers: a server may leave a call out, and gRPC then answers UNIMPLEMENTED.
-        _protoc(
+        protoc(
             vendor,
             [
                 f"--grpc_python_out={out}",
@@ -84,13 +87,6 @@ def _mypy_grpc_plugin() -> Path:
     raise SystemExit(f"expected protoc-gen-mypy_grpc beside the interpreter, found none: {_INSTALL}")
 
 
-def _protoc(vendor: Path, outputs: list[str], protos: list[Path]) -> None:
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTO}", f"-I{vendor}", *outputs]
-    done = subprocess.run([*command, *(path.as_posix() for path in protos)], check=False)
-    if done.returncode:
-        raise SystemExit(done.returncode)
-
-
 def _move(path: Path) -> bytes:
     text = _IMPORT.sub(f"from {PACKAGE}.rota.", path.read_text())
     if left := _UNMOVED.search(text):
@@ -99,14 +95,9 @@ def _move(path: Path) -> bytes:
     return text.encode()
 
 
-def _present(folder: Path) -> Files:
-    paths = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(folder): path.read_bytes() for path in paths}
-
-
 def stale(folder: Path, fresh: Files) -> list[Path]:
     """Paths under `folder` that differ from `fresh`, sorted."""
-    present = _present(folder)
+    present = read(folder) if folder.is_dir() else {}
     return sorted(path for path in present.keys() | fresh.keys() if present.get(path) != fresh.get(path))
 
 
@@ -122,14 +113,22 @@ def _write(folder: Path, fresh: Files) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Generates the Python stubs from the contract.")
+    parser = argparse.ArgumentParser(description="Generates the stubs of every language from the contract.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and list stale files")
     check = parser.parse_args().check
     google = vendored()
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder), google)
-        generated = stubs(Path(folder))
-    outputs = ((VENDOR, google), (STUBS, generated))
+        outputs = [(VENDOR, google), (STUBS, stubs(Path(folder)))]
+        left_out = []
+        for language in LANGUAGES:
+            if tool := language.missing():
+                left_out.append(language)
+                print(f"LEFT OUT: {language.FOLDER.relative_to(ROOT)}, since there is no {tool} here", file=sys.stderr)
+            else:
+                outputs.append((language.FOLDER, language.stubs(Path(folder))))
+    if left_out and os.environ.get("CI") == "true":
+        return 1
     if not check:
         for target, fresh in outputs:
             _write(target, fresh)

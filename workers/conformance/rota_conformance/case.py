@@ -52,11 +52,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Language:
-    """How a program under test is started, what it can do, and what it is known to fail with the reason why."""
+    """How a program under test is built and started, what it can do, and what it is known to fail with the reason why.
+    `checks` are the SDK's own: lint and unit tests. `needs`: tools without which none of it can be."""
 
     name: str
     command: Sequence[str]
     build: Sequence[Sequence[str]]
+    checks: Sequence[Sequence[str]]
     needs: Sequence[str]
     features: frozenset[str]
     known_failing: Mapping[str, str]
@@ -78,11 +80,16 @@ def load_languages(path: Path) -> dict[str, Language]:
     """The SDKs, by name. Raises CaseError."""
     found = {}
     for name, given in yaml.safe_load(path.read_text()).items():
-        _known(f"{path.name} {name}", given, {"command", "build", "needs", "features", "known_failing", "start_s"})
+        _known(
+            f"{path.name} {name}",
+            given,
+            {"command", "build", "checks", "needs", "features", "known_failing", "start_s"},
+        )
         found[name] = Language(
             name,
             tuple(given["command"]),
             tuple(tuple(command) for command in given.get("build", ())),
+            tuple(tuple(command) for command in given.get("checks", ())),
             tuple(given.get("needs", ())),
             frozenset(given.get("features", ())),
             dict(given.get("known_failing") or {}),

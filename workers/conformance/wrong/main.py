@@ -6,6 +6,7 @@
 import os
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,7 @@ def polls_while_it_drains() -> None:
     def call(self: Link, method: str, request: Any, timeout: float) -> Any:
         answer = _call(self, method, request, timeout)
         if method == "CloseSession" and request.mode == worker_pb2.CLOSE_MODE_DRAIN:
+            time.sleep(0.2)
             poll = worker_pb2.LeaseRequest(session=request.session, request_id="one-more", capacity=1)
             _begin(self, "Lease", poll, timeout, lambda pending: None)
         return answer

@@ -1,0 +1,7 @@
+package rota
+
+const (
+	version  = "0.1.0"
+	sdkName  = "rota-go/" + version
+	protocol = 1
+)
