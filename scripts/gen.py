@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 import gen_go
+import gen_typescript
 from protoc import PROTO, ROOT, Files, contract, protoc, read
 
 VENDOR = PROTO / "vendor"
@@ -40,7 +41,7 @@ _SERVICE = re.compile(r"^service ", re.MULTILINE)
 _INSTALL = "install requirements/dev.txt"
 
 # Each with its FOLDER, `missing` and `stubs`.
-LANGUAGES = (gen_go,)
+LANGUAGES = (gen_go, gen_typescript)
 
 
 def vendored() -> Files:

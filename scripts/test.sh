@@ -10,6 +10,12 @@ if [ ! -x /usr/lib/postgresql/15/bin/postgres ] && [ "$(id -u)" = 0 ] && command
   { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy postgresql-15; } >/dev/null 2>&1 || true
 fi
 
+if [ ! -x /usr/sbin/pgbouncer ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "installing PgBouncer, which Rota is to work behind ..." >&2
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy pgbouncer; } >/dev/null 2>&1 || true
+fi
+
+[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || left_out+=("the test behind PgBouncer: no pgbouncer here (Debian: apt-get install pgbouncer)")
 command -v openssl >/dev/null || left_out+=("the TLS tests: no openssl to make certificates with")
 make --no-print-directory check
 make --no-print-directory e2e

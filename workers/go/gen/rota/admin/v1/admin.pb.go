@@ -3903,7 +3903,9 @@ type Tenant struct {
 	Weight *int32 `protobuf:"varint,3,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	// What it may use.
 	Quota *Quota `protobuf:"bytes,4,opt,name=quota,proto3" json:"quota,omitempty"`
-	// How long finished jobs, attempts and occurrences stay readable. 1 to 3,660 days; default 14 days.
+	// How long finished jobs, attempts and occurrences stay readable at least. 1 to 3,660 days; default 14 days, or as the
+	// installation has it. Nothing is forgotten within the seven days of a request_id, and occurrences stay as long as the
+	// default where that is longer.
 	HistoryRetention *durationpb.Duration `protobuf:"bytes,5,opt,name=history_retention,json=historyRetention,proto3" json:"history_retention,omitempty"`
 	// The current version, opaque. When set in a change, the change is refused with ETAG_MISMATCH unless it is current.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
