@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 import gen_go
+import gen_java
 import gen_typescript
 from protoc import PROTO, ROOT, Files, contract, protoc, read
 
@@ -41,7 +42,7 @@ _SERVICE = re.compile(r"^service ", re.MULTILINE)
 _INSTALL = "install requirements/dev.txt"
 
 # Each with its FOLDER, `missing` and `stubs`.
-LANGUAGES = (gen_go, gen_typescript)
+LANGUAGES = (gen_go, gen_java, gen_typescript)
 
 
 def vendored() -> Files:
