@@ -33,7 +33,17 @@ _DURATION_CHARS_MAX: Final = 64
 
 # Read by the SDK, the command line and the tests, not by Settings.
 _ENVIRONMENT_OF_OTHERS: Final = frozenset(
-    {"ROTA_ADDRESS", "ROTA_API_KEY", "ROTA_CONFIG", "ROTA_TLS", "ROTA_TLS_CA", "ROTA_TLS_CERT", "ROTA_TLS_KEY"}
+    {
+        "ROTA_ADDRESS",
+        "ROTA_API_KEY",
+        "ROTA_CONFIG",
+        "ROTA_OUTBOX_SCHEMA",
+        "ROTA_OUTBOX_URL",
+        "ROTA_TLS",
+        "ROTA_TLS_CA",
+        "ROTA_TLS_CERT",
+        "ROTA_TLS_KEY",
+    }
 )
 # What `rota exec` tells its commands, which may well call `rota` themselves.
 _ENVIRONMENT_OF_COMMANDS: Final = frozenset(
@@ -210,6 +220,10 @@ class Settings:
         default=None,
         repr=False,
         metadata=_option(_database_url, "PostgreSQL 15 or newer; unset: an embedded one below `home`"),
+    )
+    database_wait_s: float = field(
+        default=300.0,
+        metadata=_option(_span(0, 86_400), "at start, a database that cannot be reached is waited for this long"),
     )
     home: Path = field(
         default_factory=lambda: Path(DEFAULT_HOME).expanduser(),

@@ -1,0 +1,1 @@
+"""The outbox: what is promised of transactional enqueue, on a real PostgreSQL."""
