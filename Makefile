@@ -66,12 +66,20 @@ simulation: $(VENV)/.ready ## Seeded worlds of real coordinators over a simulate
 	@$(PY) -m pytest -q tests/sim
 
 .PHONY: sim
-sim: $(VENV)/.ready ## The same with more worlds: N=2000
-	@$(PY) -m tests.sim --seeds 0..$(N)
+sim: $(VENV)/.ready ## The same with more worlds: N=2000, or SEED=7 for one
+	@$(PY) -m tests.sim --seeds $(if $(SEED),$(SEED),0..$(N))
+
+.PHONY: sim-replay
+sim-replay: $(VENV)/.ready ## The worlds that once broke a promise: tests/sim/seeds.txt
+	@$(PY) -m tests.sim --replay
+
+.PHONY: sim-mutants
+sim-mutants: $(VENV)/.ready ## Takes each guard away and hunts the loss over N=200 worlds: every mutant must be caught
+	@$(PY) -m tests.sim --mutants --seeds 0..$(N)
 
 .PHONY: store-suite
 store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL; ROTA_TEST_PG=15 for the oldest supported
-	@$(PY) -m pytest -q tests/store tests/service tests/coordinator
+	@$(PY) -m pytest -q tests/store tests/service tests/coordinator tests/outbox
 
 .PHONY: e2e
 e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, kill -9
@@ -79,8 +87,8 @@ e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, 
 
 .PHONY: test-workers
 test-workers: $(VENV)/.ready ## Run the conformance suite for the SDKs of every language: a matrix language × case; ARGS="--language python"
-	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance --checks $(ARGS)
-	@PYTHONPATH=workers/conformance:workers/python/tests $(PY) -m rota_conformance --wrong
+	@PYTHONPATH=workers/conformance $(PY) -m rota_conformance --checks $(ARGS)
+	@PYTHONPATH=workers/conformance $(PY) -m rota_conformance --wrong
 
 .PHONY: chaos
 chaos: $(VENV)/.ready ## Three coordinators, six workers and their databases, broken at random for ten minutes; ARGS="--minutes 60"

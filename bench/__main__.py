@@ -20,8 +20,10 @@ from bench import (
     idle,
     latency,
     parked,
+    recovery,
     scale,
     schedules,
+    soak,
     standard,
     timers,
 )
@@ -47,8 +49,10 @@ WORKLOADS: Mapping[str, Workload] = {
     "jobs": Workload(due.at_once, 10_000, "jobs"),
     "latency": Workload(latency.run, 1_000, "jobs", flags=("rate",)),
     "parked": Workload(parked.run, 10_000, "workers", rate=20, cap_s=300, flags=("rate", "pollers")),
+    "recovery": Workload(recovery.run, 50, "running jobs", cap_s=180),
     "scale": Workload(scale.run, 50_000, "jobs", cap_s=300, flags=("coordinators",)),
     "schedules": Workload(schedules.run, 200_000, "schedules", cap_s=1_800, flags=("base",)),
+    "soak": Workload(soak.run, 200_000, "jobs", cap_s=1_800, flags=("backlog",)),
     "timers": Workload(timers.run, 20_000, "jobs a round", cap_s=1_800, flags=("resident", "rounds")),
 }
 

@@ -40,6 +40,7 @@ def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 FLAGS: Mapping[str, Mapping[str, Any]] = {
     "aged": {"action": "store_true", "help": "jobs that come due in another order than they were created in"},
+    "backlog": {"type": count, "help": "jobs that wait at a time, at most"},
     "base": {"type": count, "help": "schedules that are there at first"},
     "coordinators": {"type": counts, "help": "how many at a time, such as 1,2,4"},
     "pollers": {"type": count, "help": "polls of each worker, at most 64"},

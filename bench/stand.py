@@ -164,10 +164,12 @@ class Stand:
         """A new API key for everything."""
         return bootstrap.create_key(url, tenant=tenant, label="bench", roles=frozenset(Role), ttl_s=None)[0]
 
-    def coordinator(self, url: str, *, profile: Path | None = None) -> tuple[Child, str]:
-        """A coordinator that answers, and its address."""
-        settings = {"ROTA_DATABASE_URL": url, "ROTA_LISTEN": "127.0.0.1:0", "ROTA_HOME": str(self.folder)}
-        child = self._start("coordinator", "bench.serve", _profile(profile), settings)
+    def coordinator(
+        self, url: str, *, profile: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> tuple[Child, str]:
+        """A coordinator that answers, and its address. `settings` are more of its environment."""
+        own = {"ROTA_DATABASE_URL": url, "ROTA_LISTEN": "127.0.0.1:0", "ROTA_HOME": str(self.folder)}
+        child = self._start("coordinator", "bench.serve", _profile(profile), {**own, **(settings or {})})
         return child, str(child.told("address", START_S))
 
     def worker(
@@ -178,9 +180,11 @@ class Stand:
         slots: int,
         events: Path | None = None,
         profile: Path | None = None,
+        first_s: float = 0.0,
     ) -> Child:
-        """A worker with a handler that does nothing; with `events`, it writes down every start."""
-        arguments = ["--slots", str(slots), *_profile(profile)]
+        """A worker with a handler that does nothing, or takes `first_s` in a job's first attempt; with `events`, it
+        writes down every start."""
+        arguments = ["--slots", str(slots), "--first-s", str(first_s), *_profile(profile)]
         if events is not None:
             arguments += ["--events", str(events)]
         return self._start("worker", "bench.work", arguments, _client(address, key))

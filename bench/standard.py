@@ -52,7 +52,9 @@ STEPS: Sequence[Step] = (
     Step("parked", "parked", "parked --n 100 --rate 200"),
     Step("fairness", "fairness", "fairness --n 5000 --rate 50"),
     Step("forward", "forward --rate 50 --n 1500", "forward --rate 100 --n 100"),
+    Step("recovery", "recovery", "recovery --n 10"),
     Step("schedules", "schedules", on_request=True),
+    Step("soak", "soak --n 1000000", "soak --n 2000 --backlog 500", on_request=True),
 )
 NAMES = tuple(step.name for step in STEPS)
 

@@ -1,6 +1,7 @@
 """The worker of a run: a user's program with a handler that does nothing."""
 
 import argparse
+import asyncio
 import json
 import logging
 import time
@@ -17,8 +18,9 @@ SAY_EVERY = 100
 """Starts between two words about them."""
 
 
-def build(slots: int, events: TextIO | None) -> Worker:
-    """Says how many handlers have been started; with `events`, writes down the payload and the moment of each start."""
+def build(slots: int, events: TextIO | None, first_s: float) -> Worker:
+    """Says how many handlers have been started; with `events`, writes down the payload and the moment of each start.
+    A job's first attempt takes `first_s`."""
     worker = Worker(slots=slots)
     started = 0
 
@@ -29,6 +31,8 @@ def build(slots: int, events: TextIO | None) -> Worker:
             events.write(f"{lease.text()} {time.time():.6f}\n")
         if started % SAY_EVERY == 0:
             say(started=started)
+        if first_s and lease.attempt == 1:
+            await asyncio.sleep(first_s)
 
     worker.add(JOB, noop)
     return worker
@@ -42,11 +46,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--slots", type=int, required=True)
     parser.add_argument("--events", type=Path)
+    parser.add_argument("--first-s", type=float, default=0.0)
     parser.add_argument("--profile", type=Path)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    events = arguments.events.open("w") if arguments.events else None
-    worker = build(arguments.slots, events)
+    # What is to be killed writes each line at once.
+    events = arguments.events.open("w", buffering=1 if arguments.first_s else -1) if arguments.events else None
+    worker = build(arguments.slots, events, arguments.first_s)
     say(ready_cpu_s=time.process_time())
     profiler = Profiler(arguments.profile)
     profiler.start()

@@ -37,6 +37,7 @@ class Options:
     slots: int = 500
     rate: float = 50.0
     aged: bool = False
+    backlog: int = 20_000
     base: int = 10_000
     coordinators: tuple[int, ...] = (1, 2, 4)
     pollers: int = 1

@@ -28,7 +28,7 @@ BATCH_MAX = 1 << 62
 
 @dataclass(slots=True)
 class Delivery:
-    """The grants of one Lease answer. `sent_at` is monotonic."""
+    """The grants of one Lease answer. `sent_at` is monotonic; `asked`: whether it arrived, since it was sent last."""
 
     batch: int
     poller: int
@@ -36,6 +36,7 @@ class Delivery:
     grants: list[Grant]
     sent_at: float
     proven: bool = False
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ class Member:
                 if now - delivery.sent_at > limits.LEASE_REPLAY_S:
                     return None
                 delivery.sent_at = now
+                delivery.asked = False
                 return delivery
         return None
 
@@ -192,6 +194,13 @@ class Member:
         if batch < BATCH_MAX:
             mine = self.next_batch % BATCH_STEP
             self.next_batch = max(self.next_batch, (batch // BATCH_STEP + 1) * BATCH_STEP + mine)
+
+    def must_ask(self, now: float, after_s: float) -> bool:
+        """Whether an answer has been without proof for so long, and its worker was not asked about it yet."""
+        silent = [d for d in self.deliveries if not d.proven and not d.asked and now - d.sent_at >= after_s]
+        for delivery in silent:
+            delivery.asked = True
+        return bool(silent)
 
     def undelivered(self, now: float, delivery_ttl_s: float) -> list[Delivery]:
         """Takes out the deliveries whose receipt was not proven in time, and forgets those that are settled."""

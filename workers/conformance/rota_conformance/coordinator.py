@@ -10,7 +10,8 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from rota_sdk import codec
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import Refusal, ScriptServer
+
+from rota_conformance.script_server import Refusal, ScriptServer
 
 API_KEY = "rk_conformance"
 GOAWAY_GRACE_S = 1.0

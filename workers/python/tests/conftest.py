@@ -11,7 +11,10 @@ from rota_sdk import Worker, limits
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from script_server import ScriptServer
+from rota_conformance.script_server import ScriptServer
+from target import dsn
+
+__all__ = ["dsn"]
 
 Running = Callable[[Worker], AbstractContextManager["Run"]]
 

@@ -1,4 +1,5 @@
-"""A worker as a process of its own, for the tests of signals: address and drain timeout are arguments."""
+"""A worker as a process of its own, for the tests of signals: address and drain timeout are arguments. What blocks its
+event loop ends with a line on standard input."""
 
 import logging
 import sys
@@ -26,7 +27,7 @@ def deaf(lease: Lease) -> None:
 
 @worker.job("block")
 async def block(lease: Lease) -> str:
-    time.sleep(1.5)  # noqa: ASYNC251
+    sys.stdin.readline()
     return "the loop was blocked"
 
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
+from rota_conformance.script_server import Refusal
 from rota_sdk.gen.rota.admin.v1 import admin_pb2_grpc
 from rota_sdk.gen.rota.v1 import jobs_pb2_grpc, schedules_pb2_grpc
-from script_server import Refusal
 
 
 class ScriptJobs:

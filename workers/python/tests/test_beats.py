@@ -9,12 +9,12 @@ from typing import Any
 import grpc
 import pytest
 from conftest import running
+from rota_conformance.script_server import Refusal, ScriptServer
 from rota_sdk import Lease, Stop, Worker
 from rota_sdk.beats import Beats
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from rota_sdk.session import Session
 from rota_sdk.slots import Slots
-from script_server import Refusal, ScriptServer
 
 
 def worker_for(server: ScriptServer, handler: Any = None, slots: int = 4) -> Worker:

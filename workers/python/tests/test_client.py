@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+from rota_conformance.script_server import Refusal
 from rota_sdk import (
     AlreadyExists,
     AsyncClient,
@@ -27,7 +28,6 @@ from rota_sdk import (
 from rota_sdk.gen.rota.admin.v1 import admin_pb2
 from rota_sdk.gen.rota.v1 import jobs_pb2, schedules_pb2
 from script_jobs import ScriptJobs
-from script_server import Refusal
 
 C = grpc.StatusCode
 Job = jobs_pb2.Job

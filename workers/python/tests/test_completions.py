@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 import pytest
 from conftest import running
+from rota_conformance.script_server import STALE_FENCE, UNAVAILABLE, Refusal, ScriptServer
 from rota_sdk import Lease, NewJob, Worker, limits
 from rota_sdk.completions import Completions
 from rota_sdk.counters import Counters
@@ -13,7 +14,6 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from rota_sdk.outcome import succeeded
 from rota_sdk.session import Session
 from rota_sdk.slots import Slots
-from script_server import STALE_FENCE, UNAVAILABLE, Refusal, ScriptServer
 
 INVALID = Refusal(
     grpc.StatusCode.INVALID_ARGUMENT, "VALIDATION_FAILED", "bad", violations={"results[0].spawned[0].job.type": "empty"}

@@ -15,9 +15,9 @@ import grpc
 import psutil
 import pytest
 from conftest import running
+from rota_conformance.script_server import UNAVAILABLE, Refusal, ScriptServer
 from rota_sdk import Lease, Release, Stop, Unauthenticated, Worker
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import UNAVAILABLE, Refusal, ScriptServer
 
 DRAIN, NOW = worker_pb2.CLOSE_MODE_DRAIN, worker_pb2.CLOSE_MODE_NOW
 
@@ -329,6 +329,7 @@ def process(server: ScriptServer, drain_timeout: float = 10.0) -> Iterator["subp
     program = Path(__file__).parent / "drain_program.py"
     child = subprocess.Popen(
         [sys.executable, str(program), server.address, str(drain_timeout)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -366,7 +367,7 @@ def test_a_signal_is_heeded_although_the_event_loop_is_blocked(quick: ScriptServ
         child.send_signal(signal.SIGTERM)
         assert quick.result_of(waiting.job).WhichOneof("outcome") == "released"
         assert not [result for result in quick.results if result.job == blocking.job]
-        out, err = child.communicate(timeout=15)
+        out, err = child.communicate("go on\n", timeout=15)
     assert child.returncode == 0 and out == "left in order\n", err
     assert quick.result_of(blocking.job).succeeded.result.data == b"the loop was blocked"
 

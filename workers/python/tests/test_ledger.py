@@ -9,11 +9,11 @@ from typing import Any
 import grpc
 import pytest
 from conftest import running
+from rota_conformance.script_server import STALE_FENCE, UNAVAILABLE, Refusal, ScriptServer
 from rota_sdk import EffectState, Lease, Worker, effects
 from rota_sdk.effects import Applied, InDoubt, NotApplied
 from rota_sdk.gen.rota.v1 import common_pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import STALE_FENCE, UNAVAILABLE, Refusal, ScriptServer
 
 UNSAID, NOT_APPLIED, APPLIED, UNKNOWN = EffectState
 ASK, ASSUME_DONE, REDO = InDoubt

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from conftest import running
+from rota_conformance.script_server import ScriptServer
 from rota_sdk import Cancelled, EffectState, Fatal, Lease, Stop, Worker
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import ScriptServer
 
 CANCEL = worker_pb2.DIRECTIVE_KIND_CANCEL
 

@@ -11,10 +11,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from rota_conformance.script_server import ScriptServer
 from rota_sdk import Client, Lease, Worker
 from rota_sdk.gen.rota.v1 import jobs_pb2
 from script_jobs import ScriptJobs
-from script_server import ScriptServer
 
 TRACE, PARENT = "a" * 32, "b" * 16
 GRANT = f"00-{TRACE}-{PARENT}-01"

@@ -9,9 +9,9 @@ from pathlib import Path
 import grpc
 import pytest
 from conftest import running
+from rota_conformance.script_server import ScriptServer
 from rota_sdk import AsyncClient, Client, ConnectionFailed, Tls, Worker
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import ScriptServer
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conftest import running
 from google.protobuf.timestamp_pb2 import Timestamp
+from rota_conformance.script_server import ScriptServer
 from rota_sdk import EffectState, EffectUnknown, Failed, Fatal, Lease, NewJob, Payload, Release, Retry, Worker, limits
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from script_server import ScriptServer
 
 
 def worker_for(server: ScriptServer, slots: int = 4, **options: Any) -> Worker:

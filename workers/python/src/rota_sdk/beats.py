@@ -119,6 +119,7 @@ class Beats:
                 self._prove_at = _NEVER
             elif self._prove_at == _NEVER:
                 # No notify: the thread looks often enough by itself, and batches are many.
+                # In time for coordinators that ask after three tenths.
                 self._prove_at = time.monotonic() + self._session.delivery_ttl / 5
 
     def reconnect(self) -> None:
@@ -173,7 +174,7 @@ class Beats:
                         self._retry_at,
                         self._silent_at(),
                         self._stream_at if self._stream is None else _NEVER,
-                        now + session.delivery_ttl / 5,
+                        now + session.delivery_ttl / 10,
                     )
                     if not self._stopping:
                         self._cond.wait(max(0.0, self._wake_at - time.monotonic()))

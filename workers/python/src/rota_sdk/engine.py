@@ -47,6 +47,10 @@ class Crew:
             if lease is not None:
                 engine.runner.stop(lease, Stop.CANCEL)
 
+        def resync() -> None:
+            self.beats.tell_inventory()
+            self.poller.repeat()
+
         def give_up(lease: Lease) -> None:
             # A job that still waits for the event loop has not failed.
             waits = outcome.released(lease, "it could not be started in time", None)
@@ -61,7 +65,7 @@ class Crew:
                 kind.DIRECTIVE_KIND_DRAIN: lambda d: engine.stop(),
                 kind.DIRECTIVE_KIND_RECONNECT: lambda d: self.reconnect(link, d.reason),
                 kind.DIRECTIVE_KIND_SLOW_DOWN: lambda d: self.poller.slow_down(),
-                kind.DIRECTIVE_KIND_RESYNC: lambda d: self.beats.tell_inventory(),
+                kind.DIRECTIVE_KIND_RESYNC: lambda d: resync(),
             },
             lambda ids: self.beats.acknowledge(ids),
         )
@@ -72,6 +76,7 @@ class Crew:
             session, link, engine.slots, engine.start_leases, self.directives.handle, self.beats.prove_soon
         )
         session.complete = self.completions.put
+        session.call = link.call
 
     def start(self) -> None:
         """Beats first."""

@@ -11,10 +11,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from rota_sdk import codec, limits, text
-from rota_sdk.effects import effect_headers
+from rota_sdk.effects import REDRIVE, effect_headers
 from rota_sdk.gen.rota.v1 import jobs_pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
-from rota_sdk.model import NewJob, Payload
+from rota_sdk.model import EffectState, NewJob, Payload, Span
 from rota_sdk.outcome import Cancelled
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ class Lease:
     """
 
     __slots__ = (
+        "_effects",
         "_message",
+        "_open_effects",
         "_receipts",
         "_received_at",
         "_run_until",
@@ -74,6 +76,8 @@ class Lease:
         self._watchers: list[Callable[[], None]] | None = None
         self._spawned: list[jobs_pb2.CreateJobRequest] | None = None
         self._receipts: list[tuple[str, str]] | None = None
+        self._effects: dict[str, EffectState] | None = None
+        self._open_effects: set[str] | None = None
         self.job: str = message.job
         self.fence: int = message.fence
         self.type: str = message.type
@@ -236,9 +240,18 @@ class Lease:
         """Tells people how far it is, with the next beat; only the latest note is sent, cut at 1 KiB."""
         self._session.note(self, text.clean(note, limits.NOTE_BYTES))
 
-    def effect_headers(self) -> dict[str, str]:
-        """HTTP headers for a target that honours idempotency keys: Idempotency-Key and Rota-Fence."""
-        return effect_headers(self)
+    @property
+    def deadline(self) -> float | None:
+        """Seconds from now beyond which no further attempt is made; None: there is no such bound."""
+        span = codec.span(self._message, "deadline")
+        return None if span is None else max(0.0, self._received_at + span - time.monotonic())
+
+    def effect_headers(self, *, window: Span | None = None, redrive: Span = REDRIVE) -> dict[str, str]:
+        """HTTP headers for a target that honours idempotency keys: Idempotency-Key and Rota-Fence.
+
+        Warns when the target forgets keys after a `window` in which the job may still be tried or redriven.
+        """
+        return effect_headers(self, window=window, redrive=redrive)
 
     def spawn(self, job: NewJob) -> None:
         """Creates a job in the transaction of this one's success; nothing when it does not succeed.
@@ -256,6 +269,30 @@ class Lease:
         if len(receipts) >= limits.RECEIPTS:
             raise ValueError(f"expected at most {limits.RECEIPTS} receipts, found one more")
         receipts.append((effect_key or self.effect_key, text.clean(reference, limits.RECEIPT_BYTES)))
+
+    def _open_effect(self, key: str) -> None:
+        with self._lock:
+            opened = self._open_effects = self._open_effects or set()
+            if key in opened:
+                raise RuntimeError(f"effects.ledger: {key!r} is open already in this attempt; one block for an effect")
+            opened.add(key)
+
+    def _close_effect(self, key: str) -> None:
+        with self._lock:
+            if self._open_effects is not None:
+                self._open_effects.discard(key)
+
+    def _note_effect(self, key: str, state: EffectState) -> None:
+        with self._lock:
+            self._effects = {**(self._effects or {}), key: state}
+
+    @property
+    def _effect_state(self) -> EffectState:
+        """What the ledger's blocks say of the attempt as a whole: a doubt about one effect is a doubt."""
+        known = (self._effects or {}).values()
+        if self._open_effects or EffectState.UNKNOWN in known:
+            return EffectState.UNKNOWN
+        return EffectState.APPLIED if EffectState.APPLIED in known else max(known, default=EffectState.UNSPECIFIED)
 
     def _ask_to_stop(self, reason: Stop) -> bool:
         """Records why, wakes who waits; False when the handler had been asked for a reason as grave."""

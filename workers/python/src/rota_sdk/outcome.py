@@ -237,7 +237,7 @@ def _failure(
         failed.retryable = retryable
     if retry_after is not None:
         failed.retry_after.CopyFrom(codec.duration(_within_an_hour(retry_after)))
-    if effect:
+    if effect := effect or lease._effect_state:
         failed.effect_state = int(effect)  # type: ignore[assignment]
     return Outcome(lease, "failed", result)
 

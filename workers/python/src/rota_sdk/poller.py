@@ -26,7 +26,8 @@ class Poller:
     """One thread with at most one Lease call in flight.
 
     A call whose answer is missing is repeated as it was, request_id included, so that grants made for it arrive
-    after all. Every call acknowledges the batch before.
+    after all: at its deadline, or when the coordinator says that it has answered. Every call acknowledges the batch
+    before.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Poller:
         self._wake = threading.Event()
         self._stopping = False
         self._abandoned = False
+        self._overdue = False
         self._thread = threading.Thread(target=self._run, name="rota-poller", daemon=True)
 
     def start(self) -> None:
@@ -68,6 +70,11 @@ class Poller:
     def stop(self) -> None:
         """No further polls. The one in flight may still be answered; `abandon` cuts it off."""
         self._stopping = True
+        self._wake.set()
+
+    def repeat(self) -> None:
+        """The answer to the call in flight may be lost: makes the call again, at once."""
+        self._overdue = True
         self._wake.set()
 
     def abandon(self) -> None:
@@ -143,6 +150,7 @@ class Poller:
         )
         while True:
             self._prove_soon(False)
+            self._overdue = False
             try:
                 pending = self._link.begin(
                     "Lease", request, wait + limits.LEASE_ANSWER_GRACE_S, lambda _: self._wake.set()
@@ -152,6 +160,8 @@ class Poller:
             except RotaError as error:
                 if self._ack_batch:
                     self._prove_soon(True)
+                if self._overdue and error.code is grpc.StatusCode.CANCELLED and not self._stopping:
+                    continue
                 if not self._retry(error):
                     return
                 continue
@@ -161,11 +171,11 @@ class Poller:
 
     def _wait_for(self, pending: Pending) -> None:
         while not pending.done():
-            if self._abandoned:
+            if self._abandoned or self._overdue:
                 pending.cancel()
             self._wake.clear()
             # Looked at again after clearing: a wake in between must not be lost.
-            if not pending.done() and not self._abandoned:
+            if not pending.done() and not self._abandoned and not self._overdue:
                 self._wake.wait()
 
     def _retry(self, error: RotaError) -> bool:

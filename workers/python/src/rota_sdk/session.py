@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import grpc
+from google.protobuf.message import Message
 
 from rota_sdk import codec, limits
 from rota_sdk.backoff import Backoff
@@ -79,6 +80,7 @@ class Session:
         self.draining = False
         self.ended: Stop | None = None
         self.complete: Callable[[list[Outcome]], None] = _nowhere
+        self.call: Callable[[str, Message, float], Any] = _nobody
         self._on_end = on_end
         self._lock = threading.Lock()
         self._notes: dict[tuple[str, int], str] = {}
@@ -143,6 +145,10 @@ class Session:
 
 
 def _nowhere(outcomes: list[Outcome]) -> None:
+    raise AssertionError("a session was used before it was set up")
+
+
+def _nobody(method: str, request: Message, timeout: float) -> Any:
     raise AssertionError("a session was used before it was set up")
 
 

@@ -388,6 +388,12 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
                     self._answered[result.request_id] = status
         return response
 
+    def BeginEffect(self, request: Any, context: Any) -> Any:
+        return self._enter("BeginEffect", request, context) or worker_pb2.BeginEffectResponse(proceed=True)
+
+    def CommitEffect(self, request: Any, context: Any) -> Any:
+        return self._enter("CommitEffect", request, context) or worker_pb2.CommitEffectResponse()
+
     def CloseSession(self, request: Any, context: Any) -> Any:
         scripted = self._enter("CloseSession", request, context)
         if scripted is not None:
