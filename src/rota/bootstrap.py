@@ -9,28 +9,37 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from rota import diagnosis
 from rota import telemetry as telemetry_module
 from rota.api.peeraddress import reached_at
 from rota.api.peerwire import PeerDial, PeerTls
-from rota.api.server import PeerListener, Server, TlsFiles, check_authorities
-from rota.clock import SystemClock
+from rota.api.server import PeerListener, Server, TlsFiles, check_authorities, check_files
+from rota.clock import SystemClock, wait_for_event
 from rota.config import Settings
 from rota.coordinator.node import Node
+from rota.diagnosis import Finding
 from rota.domain.errors import InvalidArgument, RotaError, Unavailable
 from rota.domain.ids import CoordinatorId
 from rota.domain.model import ApiKey, Role
-from rota.service.audit import Audited, audit
+from rota.service.audit import audit
+from rota.service.completions import Completions
 from rota.service.identity import Keys
+from rota.service.invariants import EXAMPLES_MAX, Checked, Invariants
+from rota.service.jobs import Jobs
+from rota.service.notices import Unheard
 from rota.store import schema
-from rota.store.doctor import Overview, PgDoctor, SchedulesOverview
+from rota.store.deadletters import PgDeadLetters
+from rota.store.doctor import PgDoctor
+from rota.store.effects import PgEffects
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.engine import Database
 from rota.store.fires import PgFires
 from rota.store.fleet import PgFleet
 from rota.store.history import PgHistory
 from rota.store.identity import PgIdentity
+from rota.store.invariants import PgInvariants
 from rota.store.jobs import PgJobs
 from rota.store.leases import PgLeases
 from rota.store.outcomes import PgOutcomes
@@ -40,7 +49,7 @@ from rota.store.schedules import PgSchedules
 from rota.store.schema import SchemaStatus
 from rota.store.sessions import PgSessions
 from rota.store.shards import PgShards
-from rota.telemetry import Telemetry
+from rota.telemetry import Metrics, Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +63,12 @@ HISTORY_CHECKED_S = 6 * 86_400.0
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-CONNECTIONS_MAX = 20
+CONNECTIONS_MAX = 21
 """To the database, of one coordinator."""
+
+WAIT_FIRST_S = 0.5
+WAIT_MOST_S = 10.0
+"""Between two looks whether the database is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +76,6 @@ class Ready:
     """A coordinator that answers: `address` is host:port as bound."""
 
     address: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that `rota doctor` looked at."""
-
-    name: str
-    level: Literal["ok", "warning", "error"]
-    text: str
-    remedy: str = ""
 
 
 @contextmanager
@@ -128,10 +131,13 @@ async def coordinator(
     database = Database(url, on_error=lambda kind: telemetry.metrics.add("rota.store.errors", 1, kind))
     listener = PeerListener()
     try:
+        await database.open()
+        identity = PgIdentity(database)
+        # Before anything is bound, so that a try that fails leaves nothing that the next one needs.
+        secret = await identity.peer_secret()
+        from_host = await database.writes.local_host()
         peer_host, peer_port = _peer_listen(settings)
         peer_port = listener.bind(f"{peer_host}:{peer_port}", tls)
-        identity = PgIdentity(database)
-        secret = await identity.peer_secret()
         id = CoordinatorId(clock.new_id())
         node = _node(
             settings,
@@ -140,16 +146,22 @@ async def coordinator(
             telemetry,
             id=id,
             address=_place(settings, clock, process),
-            peer_address=settings.peer_advertise
-            or reached_at(peer_host, peer_port, await database.writes.local_host()),
+            peer_address=settings.peer_advertise or reached_at(peer_host, peer_port, from_host),
             dial=PeerDial(id, secret, peer_tls, clock),
         )
+        # A claim that was decided on long ago, as by a process that was paused, must not reach a database that was
+        # promoted since, and does not know whom the shard belonged to last.
+        database.claims.gate = node.ownership.trusted
         server = Server(node, Keys(identity, clock), telemetry, shared_port=process is not None)
         host, _, _ = settings.listen.rpartition(":")
         port = server.bind(settings.listen, tls)
         await listener.start(id, node.peers, secret)
         try:
-            await node.start()
+            try:
+                await node.start()
+            except BaseException:
+                await server.close()
+                raise
             await server.start()
             try:
                 yield server, node, Ready(f"{host}:{port}")
@@ -184,6 +196,8 @@ def _node(
         reader=PgJobReader(database),
         leases=PgLeases(database),
         outcomes=PgOutcomes(database),
+        dead_letters=PgDeadLetters(database),
+        effects=PgEffects(database),
         sessions=PgSessions(database),
         shards=PgShards(database),
         history=PgHistory(database),
@@ -192,6 +206,7 @@ def _node(
         queues=queues,
         tenants=queues,
         fleet=PgFleet(database),
+        invariants=PgInvariants(database),
         clock=clock,
         telemetry=telemetry,
         session_ttl_s=settings.session_ttl_s,
@@ -199,6 +214,29 @@ def _node(
         term_s=settings.shard_term_s,
         history_s=settings.history_s,
     )
+
+
+class Patience:
+    """Waiting for a database that is not there, longer each time, and for so long in all."""
+
+    def __init__(self, clock: SystemClock, most_s: float) -> None:
+        self._clock = clock
+        self._until = clock.monotonic() + most_s
+        self._next_s = WAIT_FIRST_S
+
+    def end(self) -> None:
+        """It was there. What comes now is not waited for here."""
+        self._until = 0.0
+
+    async def wait(self, error: Unavailable, stop: asyncio.Event) -> None:
+        """Raises the error when it is over, and ends at once when asked to stop."""
+        left_s = self._until - self._clock.monotonic()
+        if left_s <= 0:
+            raise error
+        wait_s = min(self._next_s * self._clock.rng.uniform(0.8, 1.0), left_s)
+        self._next_s = min(self._next_s * 2, WAIT_MOST_S)
+        log.warning("the database is waited for, %.0f s more at most: %s", left_s, error.message)
+        await wait_for_event(stop, wait_s, self._clock)
 
 
 def serve(
@@ -211,11 +249,11 @@ def serve(
     """Runs a coordinator until SIGTERM or SIGINT, drains it, and answers with the exit code. `process` as for
     `coordinator`.
 
-    Refuses to start with a clear RotaError: database down, too old or not migrated, port taken, plaintext off loopback.
+    A database that is not there is waited for, `database_wait_s` at most. Otherwise it refuses to start, with a clear
+    RotaError: database too old, not migrated or not open to this user, port taken, plaintext off loopback.
     """
     _tls(settings)
     _peer_tls(settings)
-    schema.check(url)
     telemetry = telemetry_module.setup(
         endpoint=settings.otlp_endpoint,
         instance_id=f"{socket.gethostname()}:{settings.listen.rpartition(':')[2]}{_suffix(process)}",
@@ -229,12 +267,19 @@ def serve(
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with coordinator(settings, url, telemetry, process=process) as (_, node, ready):
-            calm_collector()
-            log.info("coordinator %s listens on %s", node.id, ready.address)
-            on_ready(ready)
-            await stop.wait()
-            log.info("draining")
+        patience = Patience(SystemClock(), settings.database_wait_s)
+        while not stop.is_set():
+            try:
+                await asyncio.to_thread(schema.check, url)
+                async with coordinator(settings, url, telemetry, process=process) as (_, node, ready):
+                    patience.end()
+                    calm_collector()
+                    log.info("coordinator %s listens on %s", node.id, ready.address)
+                    on_ready(ready)
+                    await stop.wait()
+                    log.info("draining")
+            except Unavailable as error:
+                await patience.wait(error, stop)
         log.info("stopped")
 
     try:
@@ -250,103 +295,57 @@ def diagnose(url: str) -> list[Finding]:
         status = schema.status(url)
     except RotaError as error:
         return [Finding("database", "error", error.message, "start PostgreSQL, or correct the URL")]
-    findings = [Finding("database", "ok", f"PostgreSQL {status.server} answers")]
+    findings = [Finding("database", "ok", f"PostgreSQL {status.server} answers"), diagnosis.of_schema(status)]
     if not status.up_to_date:
-        found = status.current or "nothing"
-        text = f"the schema is at {found}, this version needs {status.head}"
-        return [*findings, Finding("schema", "error", text, "run: rota migrate")]
-    findings.append(Finding("schema", "ok", f"at revision {status.current}"))
+        return findings
 
     async def look() -> list[Finding]:
         database = Database(url)
         try:
             doctor = PgDoctor(database)
-            found = _judge(await doctor.overview())
-            found += _judge_schedules(await doctor.schedules())
+            found = diagnosis.of_overview(await doctor.overview(), SystemClock().utc())
+            found += diagnosis.of_schedules(await doctor.schedules())
             ledgers = await doctor.ledgers(HISTORY_CHECKED_S, LEDGERS_CHECKED)
-            return [*found, _judge_fates(await audit(PgFires(database), ledgers))]
+            return [*found, diagnosis.of_fates(await audit(PgFires(database), ledgers))]
         finally:
             await database.close()
 
     return findings + _run(look())
 
 
-def _judge(found: Overview) -> list[Finding]:
-    skew_s = SystemClock().utc().timestamp() - found.now.timestamp()
-    findings = [
-        Finding(
-            "clock",
-            "ok" if abs(skew_s) < 1 else "warning",
-            f"this machine is {skew_s:+.3f} s apart from the database, whose clock decides",
-            "" if abs(skew_s) < 1 else "synchronise both clocks; nothing fires wrongly, but logs disagree",
-        ),
-        Finding(
-            "coordinators",
-            "ok" if found.coordinators else "error",
-            f"{found.coordinators} alive",
-            "" if found.coordinators else "start one with: rota serve",
-        ),
-        Finding(
-            "shards",
-            "ok" if found.shards_owned == found.shards else "error",
-            f"{found.shards_owned} of {found.shards} have a living owner",
-            ""
-            if found.shards_owned == found.shards
-            else "jobs of the others wait; a coordinator takes them in seconds",
-        ),
-    ]
-    late_s = found.oldest_due_s or 0.0
-    findings.append(
-        Finding(
-            "due jobs",
-            "ok" if late_s < 60 else "warning",
-            "none waits" if found.oldest_due_s is None else f"the oldest has waited for {late_s:.0f} s",
-            "" if late_s < 60 else "are workers for its queue and type running? see: rota worker list",
-        )
-    )
-    findings.append(
-        Finding(
-            "leases",
-            "ok" if not found.orphaned_leases else "warning",
-            f"{found.orphaned_leases} are held by dead sessions",
-            "" if not found.orphaned_leases else "a living coordinator ends them within seconds",
-        )
-    )
-    return findings
+def check_invariants(url: str, *, repair: bool = False) -> list[Checked]:
+    """Looks through all rows for what must never be, and repairs what is safe to repair if asked."""
+    schema.check(url)
+
+    async def look() -> list[Checked]:
+        database = Database(url)
+        try:
+            return await _invariants(database).check(repair=repair, examples_max=EXAMPLES_MAX)
+        finally:
+            await database.close()
+
+    return _run(look())
 
 
-def _judge_schedules(found: SchedulesOverview) -> list[Finding]:
-    late_s = found.latest_s or 0.0
-    firing = Finding(
-        "schedules",
-        "error" if found.unarmed or found.late else "ok",
-        f"{found.active} active, {found.unarmed} of them wait for nothing, {found.late} are a minute late or more"
-        + (f", the latest {late_s:.0f} s" if found.late else ""),
-        "" if not (found.unarmed or found.late) else "a living coordinator repairs them within seconds; see its log",
-    )
-    failing = Finding(
-        "schedules in error",
-        "warning" if found.failed else "ok",
-        f"{found.failed} stopped by an error",
-        "" if not found.failed else "see why: rota schedule list --state error",
-    )
-    return [firing, failing]
-
-
-def _judge_fates(found: Audited) -> Finding:
-    shown = "; ".join(found.wrong[:3])
-    return Finding(
-        "fates",
-        "error" if found.wrong else "ok",
-        f"{found.schedules - len(found.wrong)} of {found.schedules} schedules add up, {found.by_rule} by their rule too"
-        + (f": {shown}" if shown else ""),
-        "" if not found.wrong else "please report this with the output of: rota schedule history ID --json",
+def _invariants(database: Database) -> Invariants:
+    """Over the database alone; living coordinators find in the rows what is repaired."""
+    clock, metrics, told = SystemClock(), Metrics(), Unheard()
+    outcomes = PgOutcomes(database)
+    return Invariants(
+        PgInvariants(database),
+        PgFires(database),
+        Completions(outcomes, told, clock, metrics, None),
+        Jobs(PgJobs(database), PgJobReader(database), outcomes, told, metrics),
+        clock,
+        metrics,
     )
 
 
 def _tls(settings: Settings) -> TlsFiles | None:
     if settings.tls_cert is not None and settings.tls_key is not None:
-        return TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+        files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+        check_files(files)
+        return files
     if settings.tls_cert or settings.tls_key or settings.tls_client_ca:
         raise InvalidArgument.field("tls_cert", "tls_cert and tls_key belong together, and tls_client_ca needs both")
     for key, address in (("listen", settings.listen), ("peer_listen", settings.peer_listen)):

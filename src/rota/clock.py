@@ -8,6 +8,7 @@ import asyncio
 import os
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -15,6 +16,9 @@ from rota.domain.ids import uuid7
 
 DRIFT = 5e-4
 """How fast two clocks may drift apart: as much as one that is being corrected."""
+
+STEP_S = 1.0
+"""A clock that is further from where it can be was put there."""
 
 
 class Clock(Protocol):
@@ -70,19 +74,28 @@ class DatabaseClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._offset_s: float | None = None
+        self._offset_most_s = 0.0
         self._read_at = 0.0
+        self.on_step: list[Callable[[float], None]] = []
+        """Told when the database's clock was put forward or back by so much, as at a failover to another machine."""
 
     def observe(self, database_now: datetime, sent_at: float) -> None:
         """Takes a reading that has just arrived, and was asked for at this monotonic time."""
         now = self._clock.monotonic()
         read = database_now.timestamp()
         offset_s = read - now
+        step_s = 0.0
         if self._offset_s is not None:
-            kept_s = self._offset_s - DRIFT * (now - self._read_at)
+            drift_s = DRIFT * (now - self._read_at)
+            kept_s = self._offset_s - drift_s
+            step_s = max(offset_s - self._offset_most_s - drift_s, 0.0) or min(read - sent_at - kept_s, 0.0)
             # Above the latest that the reading allows, the database's clock has gone back since.
             if offset_s < kept_s <= read - sent_at:
                 offset_s = kept_s
-        self._offset_s, self._read_at = offset_s, now
+        self._offset_s, self._offset_most_s, self._read_at = offset_s, read - sent_at, now
+        if abs(step_s) > STEP_S:
+            for tell in self.on_step:
+                tell(step_s)
 
     @property
     def known(self) -> bool:

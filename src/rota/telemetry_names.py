@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from rota.domain.invariants import INVARIANTS
 from rota.domain.model import JobState, Outcome
 
 SCOPE: Final = "rota"
@@ -102,7 +103,10 @@ _FATES: Final = (
     "excluded",
 )
 _BANDS: Final = ("low", "default", "high")
+_EFFECTS: Final = ("begun", "known", "held", "not_applied", "applied", "unknown", "resolved")
 _REPAIRS: Final = ("overdue", "unarmed", "tzdata")
+_INVARIANTS: Final = tuple(invariant.name for invariant in INVARIANTS)
+_REPAIRABLE: Final = tuple(invariant.name for invariant in INVARIANTS if invariant.repair)
 
 METRICS: Final = (
     Spec("rota.jobs.created", Kind.COUNTER, "{job}", "Jobs stored; a repeated request stores none."),
@@ -111,6 +115,8 @@ METRICS: Final = (
     Spec("rota.schedules.repaired", Kind.COUNTER, "{schedule}", "What the sweeper put right.", "what", _REPAIRS),
     Spec("rota.occurrences", Kind.COUNTER, "{occurrence}", "Occurrences that met a fate.", "fate", _FATES),
     Spec("rota.jobs.finished", Kind.COUNTER, "{job}", "Jobs that became terminal.", "state", _END_STATES),
+    Spec("rota.deadletters.redriven", Kind.COUNTER, "{job}", "Dead jobs made ready again."),
+    Spec("rota.deadletters.discarded", Kind.COUNTER, "{job}", "Dead letters that an operator let go of."),
     Spec("rota.attempts.ended", Kind.COUNTER, "{attempt}", "Attempts that ended.", "outcome", _OUTCOMES),
     Spec("rota.leases.granted", Kind.COUNTER, "{lease}", "Leases committed for a worker."),
     Spec("rota.leases.forwarded", Kind.COUNTER, "{lease}", "Leases of peers' shards handed to workers here."),
@@ -122,6 +128,14 @@ METRICS: Final = (
     ),
     Spec("rota.claims.missed", Kind.COUNTER, "{job}", "Jobs offered that were no longer there to claim."),
     Spec("rota.fences.refused", Kind.COUNTER, "{outcome}", "Outcomes refused.", "cause", _CAUSES),
+    Spec(
+        "rota.effects",
+        Kind.COUNTER,
+        "{call}",
+        "What became of calls to the ledger of effects: begun, known to be applied, held for a decision, and so on.",
+        "what",
+        _EFFECTS,
+    ),
     Spec("rota.sessions.opened", Kind.COUNTER, "{session}", "Worker sessions opened."),
     Spec("rota.sessions.expired", Kind.COUNTER, "{session}", "Worker sessions that died without closing."),
     Spec("rota.store.errors", Kind.COUNTER, "{error}", "Statements that failed.", "kind", _STORE_ERRORS),
@@ -139,6 +153,16 @@ METRICS: Final = (
         "1",
         "How writing goes. 0: well. 1: workers are asked to poll less. 2: creations are refused, low priorities first.",
     ),
+    Spec(
+        "rota.invariants.violated",
+        Kind.COUNTER,
+        "{violation}",
+        "What was found that must never be; each time that it is found.",
+        "invariant",
+        _INVARIANTS,
+    ),
+    Spec("rota.invariants.repaired", Kind.COUNTER, "{violation}", "Those put right.", "invariant", _REPAIRABLE),
+    Spec("rota.loops.stalled", Kind.GAUGE, "{loop}", "Duties of this coordinator that make no progress."),
     Spec("rota.shards.owned", Kind.GAUGE, "{shard}", "Shards this coordinator acts for."),
     Spec("rota.ready.jobs", Kind.GAUGE, "{job}", "Due jobs held in memory, waiting for a worker."),
     Spec("rota.inflight.leases", Kind.GAUGE, "{lease}", "Leases granted here whose attempts have not ended."),

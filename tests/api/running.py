@@ -33,6 +33,8 @@ from rota.store.engine import Database
 from rota.store.identity import PgIdentity
 from rota.telemetry import Telemetry
 
+from ..harness import settle_in
+
 ALL_ROLES = frozenset(Role)
 CALL_S = 20.0
 """A call without a deadline of its own gets this long, so that nothing hangs."""
@@ -55,7 +57,7 @@ def fresh_database(server: EmbeddedPostgres) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name} TEMPLATE migrated")  # type: ignore[arg-type]
-    yield server.url.rsplit("/", 1)[0] + f"/{name}"
+    yield settle_in(server.url.rsplit("/", 1)[0] + f"/{name}")
     with psycopg.connect(server.url, autocommit=True) as conn:
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 

@@ -253,6 +253,55 @@ async def test_a_cancel_directive_survives_the_coordinator(start: Any) -> None:
     assert state_name((await heir.tenant.get(job)).state) == "CANCELLED"
 
 
+async def test_a_worker_is_told_within_two_seconds_wherever_it_beats_and_whoever_took_the_call(start: Any) -> None:
+    """Three coordinators: the worker beats to one, another one takes the call, and the shard is of any of them."""
+    first = await start(session_ttl_s=30.0)
+    rest = [await start(first.url, session_ttl_s=30.0) for _ in range(2)]
+    plane = [first, *rest]
+    await eventually(lambda: min(len(each.node.memory.terms) for each in plane) >= 80, within_s=30.0)
+    await eventually(lambda: all(_knows_all(each) for each in plane), within_s=10.0)
+    tenant = await first.tenant()
+    callers = [each.the_same(tenant) for each in plane]
+    worker = await callers[0].worker()
+    jobs = await tenant.create_many(90)
+    leases = {lease.job: lease for lease in await worker.some(90)}
+    await worker.prove()
+    async with await psycopg.AsyncConnection.connect(first.url) as conn:
+        found = await conn.execute("SELECT count(DISTINCT s.owner) FROM jobs j JOIN shards s USING (shard)")
+        assert await found.fetchone() == (3,)
+    asked: dict[str, float] = {}
+    told: dict[str, float] = {}
+    loop = asyncio.get_running_loop()
+    async with worker.stream() as stream:
+
+        async def listen() -> None:
+            while len(told) < len(jobs):
+                directive = await stream.directive(within_s=10.0)
+                if directive.kind == worker_pb2.DIRECTIVE_KIND_CANCEL and directive.job not in told:
+                    assert directive.fence == leases[directive.job].fence
+                    told[directive.job] = loop.time()
+
+        async def cancel(number: int, job: str) -> None:
+            asked[job] = loop.time()
+            await callers[number % 3].cancel(job)
+
+        listening = asyncio.ensure_future(listen())
+        for at in range(0, len(jobs), 9):
+            await asyncio.gather(*(cancel(at + n, job) for n, job in enumerate(jobs[at : at + 9])))
+        await listening
+    waits_s = sorted(told[job] - asked[job] for job in jobs)
+    assert waits_s[len(waits_s) * 99 // 100] <= 2.0
+    for lease in leases.values():
+        await worker.done(lease, cancelled=True)
+    assert {await tenant.state(job) for job in jobs} == {"CANCELLED"}
+
+
+def _knows_all(coordinator: Any) -> bool:
+    """Whether it has a way to each of two peers, and they to it."""
+    peers = coordinator.node.peers._peers.values()
+    return len(peers) == 2 and all(peer.reached and peer.link is not None for peer in peers)
+
+
 async def test_a_cancellation_that_another_coordinator_wrote_is_passed_on(start: Any) -> None:
     """The row says CANCELLING and nobody here was told: the next look at the rows finds it."""
     coordinator = await start()

@@ -29,18 +29,23 @@ def _methods(file: Any, service: str) -> set[str]:
 
 
 SERVED = {
-    "JobService": {"CreateJob", "BatchCreateJobs", "GetJob", "ListJobs", "CancelJob", "ListAttempts", "WaitJob"},
+    "JobService": _methods(jobs_pb2, "JobService") - {"WatchJobs"},
     "WorkerService": {
         *("OpenSession", "Lease", "Heartbeat", "SendHeartbeat", "Complete", "CompleteJob", "CloseSession"),
+        *("BeginEffect", "CommitEffect"),
     },
     "AdminService": {
+        *("ListDeadLetters", "GetDeadLetter", "RedriveDeadLetters", "DiscardDeadLetters"),
+        *("GetRedrive", "ListRedrives", "CancelRedrive", "ListEffects", "ResolveEffect"),
         *("ListSessions", "ListQueues", "GetQueue", "UpdateQueue", "PauseQueue", "ResumeQueue", "PurgeQueue"),
-        *("ListTenants", "GetTenant", "UpdateTenant", "ListCoordinators", "ListShards"),
+        *("ListTenants", "GetTenant", "UpdateTenant", "ListCoordinators", "ListShards", "CheckInvariants"),
     },
     "ScheduleService": _methods(schedules_pb2, "ScheduleService"),
     "CalendarService": _methods(schedules_pb2, "CalendarService"),
 }
-OF_THE_INSTALLATION = {"ListTenants", "GetTenant", "UpdateTenant", "ListCoordinators", "ListShards"}
+OF_THE_INSTALLATION = {
+    *("ListTenants", "GetTenant", "UpdateTenant", "ListCoordinators", "ListShards", "CheckInvariants"),
+}
 """Not for operators of other tenants than `default`, who may read their own tenant all the same."""
 
 ROLES = {

@@ -407,6 +407,25 @@ async def test_a_lease_is_given_back_when_nobody_proves_its_receipt(start: Start
     assert coordinator.count("rota.leases.released_undelivered") == 1
 
 
+async def test_a_worker_is_asked_about_an_answer_of_which_it_says_nothing(start: Start) -> None:
+    coordinator = await start(delivery_ttl_s=2.0)
+    tenant = await coordinator.tenant()
+    worker = await tenant.worker()
+    async with worker.stream() as stream:
+        await tenant.create()
+        request = worker.request(wait=5)
+        lost = await tenant.work.Lease(request)
+        answered_at = now()
+        pushed = await stream.directive()
+    assert pushed.kind == worker_pb2.DIRECTIVE_KIND_RESYNC
+    assert 0.5 < now() - answered_at < 2.0
+    # What the SDK does about it.
+    again = await tenant.work.Lease(request)
+    assert list(again.leases) == list(lost.leases)
+    worker.take(again)
+    await worker.prove()
+
+
 async def test_asking_again_keeps_an_unproven_lease(start: Start) -> None:
     coordinator = await start(delivery_ttl_s=0.5)
     tenant = await coordinator.tenant()
@@ -520,7 +539,9 @@ async def test_a_hundred_random_cancellations_under_load(start: Start) -> None:
 
     async def steady(worker: Worker) -> None:
         while len(done) < 400:
-            for lease in await worker.lease(20, 0.3):
+            if leases := await worker.lease(20, 0.3):
+                await worker.prove()
+            for lease in leases:
                 await worker.done(lease)
                 done.append(lease.job)
 
@@ -567,9 +588,10 @@ async def test_a_dead_session_loses_its_leases_and_they_are_retried_at_once(star
     assert 0.8 < now() - began < 4.0
     assert (again.job, again.attempt, again.attempts_counted) == (job.name, 2, 1)
     assert await tenant.outcomes(job) == ["LEASE_LOST", "UNSPECIFIED"]
-    # Its poll is answered, and all else of it is refused.
+    # Its poll is answered, and all else of it is refused, but that it leaves.
     assert not (await asyncio.wait_for(parked_poll, 1)).leases
-    for call in (dead.poll(), dead.beat(), dead.close()):
+    assert await dead.close() == 0
+    for call in (dead.poll(), dead.beat()):
         assert (await refusal(call)).case == ("NOT_FOUND", "SESSION_GONE")
     late = await dead.outcome(lease)
     assert isinstance(late, Refusal)
@@ -612,7 +634,8 @@ async def test_closing_gives_back_what_is_held(tenant: Tenant) -> None:
         late = await worker.outcome(each)
         assert isinstance(late, Refusal)
         assert (late.reason, late.metadata["cause"]) == ("STALE_FENCE", "RELEASED")
-    for call in (worker.poll(), worker.beat(), worker.close()):
+    drain = worker_pb2.CloseSessionRequest(session=worker.opened.session, mode=worker_pb2.CLOSE_MODE_DRAIN)
+    for call in (worker.poll(), worker.beat(), tenant.work.CloseSession(drain)):
         assert (await refusal(call)).case == ("NOT_FOUND", "SESSION_GONE")
 
 
@@ -658,6 +681,13 @@ async def test_a_session_is_told_its_timing(tenant: Tenant) -> None:
     times = [opened.lease_ttl, opened.delivery_ttl, opened.beat_interval, opened.max_wait]
     assert [seconds(each) for each in times] == [6, 6, 2, 50]
     assert (opened.max_results, opened.protocol_version) == (500, 1)
+
+
+async def test_beats_are_no_rarer_than_what_the_way_bears(start: Start) -> None:
+    """However long a session may be silent, proxies forget what passes nothing for a minute."""
+    tenant = await (await start(session_ttl_s=600.0)).tenant()
+    opened = (await tenant.worker()).opened
+    assert (seconds(opened.lease_ttl), seconds(opened.beat_interval)) == (600, 30)
 
 
 async def test_polls_of_many_empty_queues_cost_the_store_nothing(start: Start) -> None:

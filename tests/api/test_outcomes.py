@@ -182,6 +182,25 @@ async def test_a_lease_is_its_sessions_own(tenant: Tenant) -> None:
     check_refused(await thief.outcome(lease, failed="E"), "OUTCOME_CONFLICT", stored="SUCCEEDED")
 
 
+async def test_an_attempt_of_before_can_do_nothing_to_the_one_that_the_same_session_has_now(tenant: Tenant) -> None:
+    """The lease is the grant's and not the worker's: aegra/aegra#547, pikkujs/pikku#1742."""
+    await tenant.create(retry_policy=NO_WAIT)
+    worker = await tenant.worker()
+    old = await worker.one()
+    await after_loss(tenant, worker, old)
+    new = await worker.one()
+    assert (new.job, new.attempt) == (old.job, 2)
+    before = await tenant.get(new)
+    for outcome in (SUCCESS, FAILURE, RELEASE, STOPPED):
+        await both_refused(worker, old, "STALE_FENCE", by=outcome, cause="REASSIGNED", fence=str(new.fence))
+    stale, held = (worker_pb2.HeldLease(job=each.job, fence=each.fence) for each in (old, new))
+    ack = await worker.beat(worker_pb2.Inventory(leases=[stale, held], batches=worker.batches))
+    assert list(ack.lost) == [stale]
+    assert await tenant.get(new) == before
+    await worker.done(new)
+    assert await tenant.outcomes(new) == ["LEASE_LOST", "SUCCEEDED"]
+
+
 async def test_outcomes_of_one_call_stand_for_themselves(tenant: Tenant) -> None:
     await tenant.create_many(3, retry_policy=NO_WAIT)
     worker = await tenant.worker()

@@ -17,7 +17,7 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from rota.coordinator import pressure
 from rota.domain import limits
 
-from .running import Running, Tenant, creation, eventually, refusal, result, seconds
+from .running import Running, Tenant, creation, eventually, refusal, refusal_of, result, seconds
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -323,7 +323,13 @@ async def test_calls_of_all_kinds_have_a_bound(start: Start, monkeypatch: pytest
     polls = [worker.poll(wait=20, poller=number) for number in range(3)]
     await eventually(lambda: coordinator.node.dispatcher.parked == 3)
     for _ in range(5):
-        assert (await refusal(tenant.create())).code.name == "RESOURCE_EXHAUSTED"
+        found = await refusal(tenant.create())
+        assert (*found.case, found.domain) == ("RESOURCE_EXHAUSTED", "RATE_LIMITED", "rota")
+        assert found.retry_after_s
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        async with worker.stream():
+            pass
+    assert refusal_of(raised.value).case == ("RESOURCE_EXHAUSTED", "RATE_LIMITED")
     for poll in polls:
         poll.cancel()
     await eventually(lambda: _is_taken(tenant))

@@ -13,7 +13,7 @@ from rota_sdk.gen.rota.v1 import jobs_pb2
 from rota.domain import limits
 from rota.domain.model import Role
 
-from .running import Running, Tenant, refusal, state_name
+from .running import Running, Tenant, refusal, seconds, span, state_name
 from .test_validation import check_invalid
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -363,6 +363,24 @@ async def test_a_tenants_limit_holds_over_its_queues(tenant: Tenant, defaults: A
     assert (found.weight, found.quota.HasField("max_in_flight")) == (250, False)
     assert len(await asyncio.wait_for(worker.some(2), SOON_S)) == 2
     assert (await refusal(operator.admin.UpdateTenant(request))).case == ("ABORTED", "ETAG_MISMATCH")
+
+
+async def test_how_long_a_tenants_history_is_kept(tenant: Tenant, defaults: Any) -> None:
+    operator = await defaults()
+    name = f"tenants/{tenant.name}"
+
+    async def change(*paths: str, **fields: Any) -> Any:
+        request = pb.UpdateTenantRequest(tenant=pb.Tenant(name=name, **fields), update_mask=FieldMask(paths=paths))
+        return (await operator.admin.UpdateTenant(request)).tenant
+
+    made = await change(history_retention=span(90 * 86_400))
+    assert seconds(made.history_retention) == 90 * 86_400
+    # What else is changed leaves it alone, and the other way round.
+    assert (await change("weight", weight=7)).history_retention == made.history_retention
+    assert (await change("history_retention", history_retention=span(86_400))).weight == 7
+    assert not (await change("history_retention")).HasField("history_retention")
+    for wrong in (86_399.0, 3_660 * 86_400 + 1.0, 0.0):
+        check_invalid(await refusal(change(history_retention=span(wrong))), "tenant.history_retention")
 
 
 async def test_what_is_not_part_of_this_release_is_refused_by_name(tenant: Tenant, defaults: Any) -> None:

@@ -1,9 +1,11 @@
 """Creating, reading and listing schedules."""
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from rota_sdk.gen.rota.v1 import common_pb2
@@ -14,7 +16,7 @@ from rota.domain.model import Role
 from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import Timing, compiled
 
-from .running import Running, Tenant, refusal, span
+from .running import Running, Tenant, refusal, refusal_of, span
 from .scheduling import RARELY, create, cron, get, preview, state, wish
 from .test_validation import NUL, check_invalid, text_map
 
@@ -159,6 +161,27 @@ async def test_a_repeated_call_gets_the_first_answer(tenant: Tenant) -> None:
     assert await names(tenant) == [first.name.removeprefix("schedules/")]
     found = await refusal(tenant.schedules.CreateSchedule(wish(request_id="r", notes="other")))
     assert found.case == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
+
+
+async def test_fifty_equal_calls_at_once_make_one_schedule(tenant: Tenant) -> None:
+    """tiana-code/fincore-engine#44."""
+    request = wish(request_id="r")
+    answers = await asyncio.gather(*(tenant.schedules.CreateSchedule(request) for _ in range(50)))
+    (made,) = {answer.schedule.uid for answer in answers}
+    assert [(await get(tenant, name)).uid for name in await names(tenant)] == [made]
+
+
+async def test_of_two_wishes_with_one_request_id_one_is_refused_at_whatever_moment(tenant: Tenant) -> None:
+    """idempot-dev/idempot-js#191: the same refusal while the first is on its way and once it is done."""
+    wishes = [wish(request_id="r", notes=notes) for notes in ("a", "b")]
+    calls = [tenant.schedules.CreateSchedule(wishes[number % 2]) for number in range(20)]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    (kept,) = {answer.schedule.notes for answer in answers if not isinstance(answer, BaseException)}
+    refused = [refusal_of(answer) for answer in answers if isinstance(answer, grpc.aio.AioRpcError)]
+    assert len(refused) == 10
+    late = await refusal(tenant.schedules.CreateSchedule(wishes[kept == "a"]))
+    assert {each.case for each in (*refused, late)} == {("ALREADY_EXISTS", "REQUEST_ID_REUSED")}
+    assert len(await names(tenant)) == 1
 
 
 async def test_the_trace_context_of_the_caller_is_kept(tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from rota_sdk.gen.rota.admin.v1 import admin_pb2
 from rota_sdk.gen.rota.v1 import common_pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 
@@ -105,6 +106,19 @@ async def test_a_job_that_nobody_starts_in_time_expires(tenant: Tenant) -> None:
     assert await tenant.state(later) == "SCHEDULED"
 
 
+@pytest.mark.parametrize("bound", ["start_by", "total"])
+async def test_what_a_paused_queue_holds_back_ends_in_time(tenant: Tenant, bound: str) -> None:
+    worker = await tenant.worker(["q"])
+    await tenant.admin.PauseQueue(admin_pb2.PauseQueueRequest(name="queues/q"))
+    job = await tenant.create(queue="q", timeouts=timeouts(**{bound: 1.0}))
+    poll = asyncio.ensure_future(worker.lease(wait=20.0))
+    found = await tenant.ended(job, within_s=6)
+    assert (state_name(found.state), found.attempt) == ("EXPIRED" if bound == "start_by" else "DEAD", 0)
+    await tenant.admin.ResumeQueue(admin_pb2.ResumeQueueRequest(name="queues/q"))
+    other = await tenant.create(queue="q")
+    assert [lease.job for lease in await poll] == [other.name]
+
+
 async def test_start_by_holds_through_attempts_that_do_not_count(tenant: Tenant) -> None:
     """A job that was given back is still not started; a parked poll does not start it late, nor spin on it."""
     job = await tenant.create(timeouts=timeouts(start_by=1.0))
@@ -142,6 +156,20 @@ async def test_no_retry_is_planned_past_the_total(tenant: Tenant) -> None:
     found = await tenant.get(late)
     assert (state_name(found.state), found.attempts_counted) == ("DEAD", 1)
     assert "total" in found.reason
+
+
+async def test_no_attempt_begins_past_the_total(tenant: Tenant) -> None:
+    """Neither the first nor another one: what nobody took until then is dead, and used no attempt by that."""
+    worker = await tenant.worker(["default", "nobodys"])
+    retried = await tenant.create(timeouts=timeouts(total=1.0), retry_policy=NO_WAIT)
+    await worker.done(await worker.one(), failed="E", retry_after=0.3)
+    waiting = await tenant.create(timeouts=timeouts(total=1.0), queue="nobodys")
+    for job, used in ((retried, ["FAILED"]), (waiting, [])):
+        found = await tenant.ended(job, within_s=6)
+        assert (state_name(found.state), found.attempts_counted) == ("DEAD", len(used))
+        assert "total" in found.reason
+        assert await tenant.outcomes(job) == used
+    assert await worker.lease(10, 0.2) == []
 
 
 async def test_a_lost_worker_past_the_total_is_the_end(start: Start) -> None:

@@ -37,11 +37,13 @@ from rota.telemetry import Telemetry
 
 from ..sim.clock import DatabaseTime, SimClock
 from ..sim.fake_store import (
+    FakeFires,
     FakeHistory,
     FakeJobReader,
     FakeJobs,
     FakeLeases,
     FakeOutcomes,
+    FakeSchedules,
     FakeSessions,
     FakeShards,
     JobRow,
@@ -49,8 +51,9 @@ from ..sim.fake_store import (
 )
 from ..sim.history import History
 from ..sim.loop import SimLoop
+from ..sim.no_dead_letters import NoDeadLetters
+from ..sim.no_effects import NoEffects
 from ..sim.no_queues import NoQueues
-from ..sim.no_schedules import NoFires
 from .virtual import loop_clock
 
 T = TypeVar("T")
@@ -226,11 +229,13 @@ class Pair:
             reader=FakeJobReader(tables),
             leases=FakeLeases(tables, self._lease),
             outcomes=FakeOutcomes(tables),
+            dead_letters=NoDeadLetters(tables),
+            effects=NoEffects(tables),
             sessions=FakeSessions(tables),
             shards=FakeShards(tables),
             history=FakeHistory(tables),
-            schedules=NoFires(tables),  # type: ignore[arg-type]
-            fires=NoFires(tables),  # type: ignore[arg-type]
+            schedules=FakeSchedules(tables),
+            fires=FakeFires(tables),
             queues=(none := NoQueues(tables)),
             tenants=none,
             fleet=none,

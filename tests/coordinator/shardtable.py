@@ -30,6 +30,7 @@ class ShardTable:
         self.lose: list[str] = []
         self.down = False
         self.latency_s = 0.0
+        self.incarnation = "here/1"
         self.held: dict[str, asyncio.Event] = {}
 
     def owned(self, by: CoordinatorId = ME) -> list[ShardNo]:
@@ -78,6 +79,11 @@ class ShardTable:
         await self._answer("renew")
         return alive, self.clock.utc()
 
+    async def shorten(self, term_s: float) -> None:
+        self._call("shorten")
+        self.expires = {id: min(at, self.clock.now + term_s) for id, at in self.expires.items()}
+        await self._answer("shorten")
+
     async def roster(self) -> Roster:
         self._call("roster")
         living = tuple(
@@ -85,7 +91,8 @@ class ShardTable:
             for id, at in self.expires.items()
             if self.alive(id)
         )
-        roster = Roster(living, {shard: (self.epochs[shard], owner) for shard, owner in self.owners.items()})
+        shards = {shard: (self.epochs[shard], owner) for shard, owner in self.owners.items()}
+        roster = Roster(living, shards, self.incarnation)
         await self._answer("roster")
         return roster
 

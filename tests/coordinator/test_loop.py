@@ -76,9 +76,11 @@ async def test_waking_ends_a_wait_and_is_not_lost_during_a_step() -> None:
     await ended(loop, task)
 
 
-async def test_no_wait_lets_others_run() -> None:
+@pytest.mark.parametrize("wait_s", [0.0, -7.0])
+async def test_no_wait_lets_others_run(wait_s: float) -> None:
+    """Neither does a time that has passed meanwhile: kelektiv/node-cron#514."""
     clock = FakeClock()
-    loop = Scripted(clock, [0.0])
+    loop = Scripted(clock, [wait_s])
     task = await started(loop)
     await turns(50)
     assert loop.steps > 3

@@ -1,6 +1,7 @@
 """Memory: what is due and what is timed, never early, whatever the clock does."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -91,6 +92,38 @@ async def test_a_far_alarm_follows_a_corrected_clock(world: World, monkeypatch: 
     world.database_clock.observe(world.clock.utc() + timedelta(seconds=10), world.clock.monotonic())
     await asyncio.wait_for(rung.wait(), 2)
     world.memory.close()
+
+
+@pytest.mark.parametrize("way", ["earlier", "now", "later", "there and back"])
+async def test_a_timed_job_that_is_moved_has_the_new_time_only(world: World, way: str) -> None:
+    entry = world.entry(1, 5.0)
+    world.memory.accept([entry])
+
+    def move(seconds: float) -> None:
+        world.memory.jobs_waiting([replace(entry, due_us=entry.due_us + int(seconds * 1e6))])
+
+    due_s = {"earlier": 2.0, "now": 0.0, "later": 8.0, "there and back": 5.0}[way]
+    if way == "there and back":
+        move(-3.0)
+    move(due_s - 5.0)
+    if due_s:
+        world.clock.now += due_s - 0.01
+        assert world.memory.release_due() == 0
+        assert entry.id not in world.memory.ready
+        world.clock.now += 0.02
+        assert world.memory.release_due() == 1
+    assert entry.id in world.memory.ready
+    world.clock.now += 20.0
+    assert world.memory.release_due() == 0
+
+
+async def test_a_timed_job_that_is_moved_beyond_the_lookahead_is_let_go(world: World) -> None:
+    entry = world.entry(1, 5.0)
+    world.memory.accept([entry])
+    world.memory.jobs_waiting([replace(entry, due_us=entry.due_us + 3_600_000_000)])
+    world.clock.now += 20.0
+    assert world.memory.release_due() == 0
+    assert entry.id not in world.memory.ready
 
 
 async def test_what_is_not_owned_or_being_claimed_is_left_alone(world: World) -> None:

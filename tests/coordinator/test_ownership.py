@@ -185,6 +185,53 @@ async def test_an_outage_shorter_than_the_term_costs_nothing() -> None:
     assert scene.ownership.trusted()
 
 
+@pytest.mark.parametrize("lost", ["", "roster", "release", "register", "acquire"])
+async def test_another_database_is_started_over_with(lost: str) -> None:
+    """A standby was promoted, within the term. It may have forgotten epochs, a hand-over, or that work was done."""
+    scene = await Scene().started()
+    before = {shard: term.epoch for shard, term in scene.memory.terms.items()}
+    scene.memory.accept([scene.entry(1)])
+    forgotten: list[bool] = []
+    scene.memory.on_other_database = lambda: forgotten.append(scene.ownership.trusted())
+    scene.clock.now += 1.0
+    scene.begun.clear()
+    scene.table.incarnation = "here/2"
+    scene.table.lose = [lost] if lost else []
+    for _ in range(3):
+        await scene.ownership.step_safely()
+        scene.clock.now += 0.5
+    assert forgotten
+    assert sorted(scene.begun) == ALL
+    scene.check_served()
+    assert all(term.epoch > before[shard] for shard, term in scene.memory.terms.items())
+    assert len(scene.memory.ready) == 0
+    assert scene.ownership.trusted()
+    done, epochs = len(forgotten), dict(scene.table.epochs)
+    for incarnation in ("here/2", "", "here/2"):
+        scene.table.incarnation = incarnation
+        await scene.ownership.step()
+    assert (len(forgotten), scene.table.epochs) == (done, epochs)
+
+
+@pytest.mark.parametrize("lost", ["", "shorten"])
+async def test_a_clock_that_went_back_keeps_no_dead_coordinator_alive(lost: str) -> None:
+    scene = await Scene().started()
+    # As one that died before the step: its term ends when the clock is where it was.
+    scene.table.join(OTHER, 3_600.0, ALL[:2])
+    await scene.ownership.step()
+    scene.table.lose = [lost] if lost else []
+    scene.database_clock.observe(scene.clock.utc() - timedelta(hours=1), scene.clock.monotonic())
+    for _ in range(4):
+        await scene.ownership.step_safely()
+        scene.clock.now += 1.0
+    assert scene.table.calls.count("shorten") == (2 if lost else 1)
+    for _ in range(4):
+        scene.clock.now += TERM_S / RENEW_SHARE
+        await scene.ownership.step_safely()
+    assert sorted(scene.memory.terms) == ALL
+    scene.check_served()
+
+
 async def test_it_leaves_all_it_has() -> None:
     scene = await Scene().started()
     scene.memory.accept([scene.entry(1)])

@@ -322,6 +322,22 @@ async def test_shards_acquired_later_begin_at_their_watermark(scene: Scene) -> N
     assert scene.take() == [new]
 
 
+async def test_shards_acquired_again_begin_where_the_database_says(scene: Scene) -> None:
+    """It may be another one by now, in which work waits that was done: behind all that is known here."""
+    for _ in range(3):
+        await scene.steps(1, wait_s=300.0)
+    assert scene.table.stored_marks
+    scene.table.marks.clear()
+    names = scene.put(scene.entry(0, -900.0), scene.entry(1, -900.0))
+    await scene.begin()
+    await scene.steps(1)
+    assert scene.take() == names
+    scene.table.stored_marks.clear()
+    for _ in range(3):
+        await scene.steps(1, wait_s=300.0)
+    assert set(scene.table.stored_marks) == {0, 1}
+
+
 async def test_the_watermark_follows_the_oldest_row_and_never_the_present(scene: Scene) -> None:
     oldest = scene.entry(0, -300.0)
     scene.put(oldest, scene.entry(2, -200.0))

@@ -28,14 +28,19 @@ class FakeSessions:
         self.expires: dict[SessionId, float] = {}
         self.amnesties: list[float] = []
         self.down = False
+        self.stepped_s = 0.0
+
+    def now(self) -> datetime:
+        """By the database's clock."""
+        return self._world.clock.utc() + timedelta(seconds=self.stepped_s)
 
     def beat(self, session: SessionId) -> None:
-        self.expires[session] = self._world.database_clock.now() + self.ttl_s
+        self.expires[session] = self.now().timestamp() + self.ttl_s
 
-    async def expire(self) -> list[SessionId]:
+    async def expire(self, latest: datetime) -> list[SessionId]:
         if self.down:
             raise Unavailable("down")
-        now = self._world.database_clock.now()
+        now = min(self.now(), latest).timestamp()
         gone = [id for id, at in self.expires.items() if at <= now]
         for id in gone:
             del self.expires[id]
@@ -45,7 +50,7 @@ class FakeSessions:
         if self.down:
             raise Unavailable("down")
         self.amnesties.append(silent_s)
-        now = self._world.database_clock.now()
+        now = self.now().timestamp()
         spared = [id for id, at in self.expires.items() if at > now - silent_s]
         for id in spared:
             self.beat(id)
@@ -340,6 +345,62 @@ async def test_it_is_woken_by_work_and_not_by_nothing(scene: Scene) -> None:
     assert scene.reaper._wake.is_set()
 
 
+@pytest.mark.parametrize("step_s", [3_600.0, -3_600.0])
+async def test_a_step_of_the_databases_clock_kills_nobody_and_keeps_nobody_alive(scene: Scene, step_s: float) -> None:
+    """As a failover to a machine whose clock is another one. The living beat on, the dead one does not."""
+    dead = SessionId("50000000-0000-7000-8000-00000000dead")
+    scene.sessions.beat(dead)
+
+    async def pass_by(seconds: float) -> None:
+        for _ in range(int(seconds)):
+            scene.sessions.beat(SESSION)
+            await scene.run(1.0)
+
+    scene.sessions.beat(SESSION)
+    await scene.reaper.step()
+    scene.sessions.stepped_s = step_s
+    # Not known here yet.
+    await scene.reaper.step()
+    assert set(scene.sessions.expires) == {SESSION, dead}
+    scene.database_clock.observe(scene.sessions.now(), scene.clock.monotonic())
+    await scene.run(1.0)
+    assert len(scene.sessions.amnesties) == 1
+    await pass_by(TTL_S - 3)
+    assert set(scene.sessions.expires) == {SESSION, dead}
+    await pass_by(5)
+    assert set(scene.sessions.expires) == {SESSION}
+    assert len(scene.sessions.amnesties) == 1
+
+
 def _undelivered(number: int) -> LostLease:
     lease = grant(number)
     return LostLease(TENANT, lease.job_id, lease.fence, Ending(Outcome.UNDELIVERED))
+
+
+async def test_a_worker_is_asked_about_an_answer_long_before_it_is_given_up(scene: Scene) -> None:
+    member = scene.memory.members.add(session(), "tenant", 1, scene.clock.now)
+    scene.sessions.beat(SESSION)
+    delivery = member.deliver(1, 0, "call", [grant(1)], scene.clock.now)
+
+    async def asked_after(seconds: float) -> list[DirectiveKind]:
+        member.directives.clear()
+        await scene.run(seconds, tick_s=0.25)
+        return [directive.kind for directive in member.directives.values()]
+
+    assert await asked_after(1.25) == []
+    assert await asked_after(0.25) == [DirectiveKind.RESYNC]
+    assert await asked_after(1.5) == []
+    # It makes the call again, and the answer is lost again.
+    assert member.replay(0, "call", scene.clock.now) is delivery
+    assert await asked_after(1.5) == [DirectiveKind.RESYNC]
+    assert scene.outcomes() == []
+    assert member.replay(0, "call", scene.clock.now) is delivery
+    delivery.proven = True
+    assert await asked_after(6.0) == []
+    assert scene.outcomes() == []
+
+
+async def test_it_looks_often_while_answers_are_on_their_way(scene: Scene) -> None:
+    assert await scene.reaper.step() == 1.0
+    scene.memory.members.add(session(), "tenant", 1, 0.0).deliver(1, 0, "call", [grant(1)], scene.clock.now)
+    assert await scene.reaper.step() == 0.25

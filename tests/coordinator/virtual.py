@@ -31,4 +31,7 @@ def virtual(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 
 
 def loop_clock(loop: SimLoop) -> SimClock:
-    return SimClock(loop, random.Random(7), 0.0)
+    clock = SimClock(loop, random.Random(7), 0.0)
+    # As fast as the loop's, which is asked for the waits of a process in which there is nothing but this.
+    clock._rate = 1.0
+    return clock

@@ -72,7 +72,6 @@ def test_a_sound_job_with_everything_is_taken() -> None:
         ({"headers": {"": "a"}}, "headers"),
         ({"headers": {"a": "\0"}}, "headers['a']"),
         ({"headers": {"a\0": ""}}, "headers['a\\x00'] (key)"),
-        ({"headers": {"a": "b" * limits.HEADERS_BYTES_MAX}}, "headers"),
         ({"headers": {"Rota-Fence": "1"}}, "headers"),
         ({"headers": {"rota-": "1"}}, "headers"),
         ({"labels": {str(n): "" for n in range(33)}}, "labels"),
@@ -155,7 +154,24 @@ def test_a_payload_over_its_limit() -> None:
         fields(job_spec(payload=Payload(bytes(limits.PAYLOAD_BYTES_MAX + 1))))
     assert refused.value.reason == "PAYLOAD_TOO_LARGE"
     assert [v.field for v in refused.value.violations] == ["requests[3].job.payload.data"]
-    assert refused.value.metadata == {"limit": "262144", "found": "262145"}
+    assert refused.value.metadata == {"field": "requests[3].job.payload.data", "limit": "262144", "found": "262145"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        ({"a": "b" * limits.HEADERS_BYTES_MAX}, 8_193),
+        ({"a": "é" * (limits.HEADERS_BYTES_MAX // 2)}, 8_193),
+        ({str(n): "b" * 1_000 for n in range(9)}, 9_009),
+    ],
+    ids=["one", "in bytes", "in all"],
+)
+def test_headers_over_their_limit(headers: dict[str, str], found: int) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        fields(job_spec(headers=headers))
+    assert refused.value.reason == "PAYLOAD_TOO_LARGE"
+    assert [v.field for v in refused.value.violations] == ["requests[3].job.headers"]
+    assert refused.value.metadata == {"field": "requests[3].job.headers", "limit": "8192", "found": str(found)}
 
 
 @pytest.mark.parametrize(

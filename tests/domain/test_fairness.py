@@ -1,5 +1,6 @@
 """The queue in memory, against a plain list: it gives the best first, and what does not fit is never lost."""
 
+import math
 from collections.abc import Iterable
 
 import pytest
@@ -40,6 +41,39 @@ def test_oldest_first_within_a_priority() -> None:
 
 def test_equal_due_times_keep_the_order_of_creation() -> None:
     check([due(3, 10), due(1, 10), due(2, 10)], [1, 2, 3])
+
+
+def test_a_job_that_comes_back_keeps_its_rank() -> None:
+    """janbjorge/pgqueuer#684: recovered jobs were appended behind all fresh ones."""
+    fresh = [due(number, at_s=number, priority=0) for number in range(1, 100)]
+    check([*fresh, due(100, at_s=99, priority=9)], [100, 1, 2], count=3)
+
+
+def test_two_schedules_share_one_slot_by_due_time() -> None:
+    """timescale/timescaledb#9918: one due each second whose runs take five, and one each three whose runs take a fifth:
+    the second never ran."""
+    queue = ReadyQueue()
+    waits_s: list[float] = []
+    free_at, a_lives_until, number = 0.0, 0.0, 0
+    for tick in range(300 * 5):
+        now = tick / 5
+        if tick % 5 == 0 and now >= a_lives_until:
+            # Its runs must not overlap: while one lives its slots are skipped.
+            number += 1
+            queue.push(due(number, now, type="a"))
+            a_lives_until = math.inf
+        if tick % 15 == 0:
+            number += 1
+            queue.push(due(number, now, type="b"))
+        if now >= free_at:
+            for job in queue.take(ALL, 1, PLENTY):
+                if job.type == "a":
+                    free_at = a_lives_until = now + 5.0
+                else:
+                    free_at = now + 0.2
+                    waits_s.append(now - job.due)
+    assert len(waits_s) >= 95
+    assert max(waits_s) <= 6.0
 
 
 @pytest.mark.parametrize("wants", [ALL, Wants(TENANT, ("q", "r"), frozenset())])

@@ -203,7 +203,10 @@ def test_all_problems_are_told_at_once_and_the_message_stays_short() -> None:
 
 def test_too_large_names_limit_and_remedy() -> None:
     refused = too_large("job.payload.data", "a payload", 11, 10)
-    assert (refused.reason, refused.metadata) == ("PAYLOAD_TOO_LARGE", {"limit": "10", "found": "11"})
+    assert (refused.reason, refused.metadata) == (
+        "PAYLOAD_TOO_LARGE",
+        {"field": "job.payload.data", "limit": "10", "found": "11"},
+    )
     assert refused.message == (
         "job.payload.data: a payload of 11 bytes is over the limit of 10; store the data elsewhere and send a reference"
     )

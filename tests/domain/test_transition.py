@@ -1,6 +1,7 @@
 """The state machine, as tables: given a leased job and how its attempt ended, then what becomes of the job."""
 
 import random
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 
 from rota.domain import limits
 from rota.domain.errors import FailedPrecondition
-from rota.domain.model import CancelMode, Failure, JobState, Outcome, RetryPolicy
-from rota.domain.transition import Decision, Ending, Finish, Requeue, cancel, end_attempt
+from rota.domain.model import CancelMode, DeadCause, Failure, JobState, Outcome, RetryPolicy
+from rota.domain.transition import Decision, Ending, Finish, Requeue, cancel, end_attempt, expire
 
 from .build import NOW, Highest, later, live_job
 
@@ -19,9 +20,16 @@ UNCOUNTED_MAX = limits.UNCOUNTED_ATTEMPTS_MAX
 SUCCEEDED = Finish(JobState.SUCCEEDED, counted=True)
 CANCELLED = Finish(JobState.CANCELLED, counted=True)
 CANCELLED_UNCOUNTED = Finish(JobState.CANCELLED, counted=False)
-USED_UP = Finish(JobState.DEAD, counted=True, reason="all 5 attempts are used up")
-NOT_RETRYABLE = Finish(JobState.DEAD, counted=True, reason="the failure is not retryable")
-TOO_LATE = Finish(JobState.DEAD, counted=True, reason="the next attempt would start after the total timeout")
+USED_UP = Finish(JobState.DEAD, counted=True, reason="all 5 attempts are used up", cause=DeadCause.ATTEMPTS_EXHAUSTED)
+NOT_RETRYABLE = Finish(
+    JobState.DEAD, counted=True, reason="the failure is not retryable", cause=DeadCause.NOT_RETRYABLE
+)
+TOO_LATE = Finish(
+    JobState.DEAD,
+    counted=True,
+    reason="the next attempt would start after the total timeout",
+    cause=DeadCause.TOTAL_TIMEOUT,
+)
 
 
 def retry_at(due_at: datetime) -> Requeue:
@@ -164,12 +172,32 @@ def test_a_wish_for_a_delay(outcome: Outcome, delay_s: float, then: Decision) ->
         (-1.0, Ending(Outcome.FAILED, retryable=False), NOT_RETRYABLE),
         # No retry is planned past the total timeout, whether the attempt before counts or not.
         (30.0, Ending(Outcome.RELEASED, delay_s=30.0), again_at(later(30))),
-        (29.0, Ending(Outcome.RELEASED, delay_s=30.0), Finish(JobState.DEAD, False, TOO_LATE.reason)),
-        (-1.0, Ending(Outcome.UNDELIVERED), Finish(JobState.DEAD, False, TOO_LATE.reason)),
+        (29.0, Ending(Outcome.RELEASED, delay_s=30.0), replace(TOO_LATE, counted=False)),
+        (-1.0, Ending(Outcome.UNDELIVERED), replace(TOO_LATE, counted=False)),
     ],
 )
 def test_the_total_timeout(deadline_s: float, ending: Ending, then: Decision) -> None:
     check({"deadline_at": later(deadline_s)}, ending, then)
+
+
+@pytest.mark.parametrize(
+    ("start_by_s", "deadline_s", "then"),
+    [
+        (0.0, None, Finish(JobState.EXPIRED, False, "not leased before start_by")),
+        (0.0, 10.0, Finish(JobState.EXPIRED, False, "not leased before start_by")),
+        (0.0, 0.0, Finish(JobState.EXPIRED, False, "not leased before start_by")),
+        # Whichever comes first says what it was, however late one looks.
+        (10.0, 0.0, replace(TOO_LATE, counted=False)),
+        (None, 0.0, replace(TOO_LATE, counted=False)),
+    ],
+)
+def test_a_waiting_job_whose_time_is_over(start_by_s: float | None, deadline_s: float | None, then: Finish) -> None:
+    job = live_job(
+        state=JobState.SCHEDULED,
+        start_by=None if start_by_s is None else later(start_by_s).timestamp(),
+        deadline_at=None if deadline_s is None else later(deadline_s),
+    )
+    assert expire(job) == then
 
 
 def test_cancelling_wins_over_a_passed_deadline() -> None:

@@ -82,6 +82,49 @@ async def test_what_was_due_before_an_edit_is_settled_by_the_old_rule(clockwork:
     await clockwork.check()
 
 
+async def test_an_edit_settles_what_came_due_of_a_schedule_that_nobody_would_have_looked_at(
+    clockwork: Clockwork,
+) -> None:
+    await clockwork.create(overlap=OverlapPolicy(OverlapMode.SKIP), missed=MissedPolicy(MissedMode.SKIP))
+    await clockwork.sql("UPDATE schedule_timers SET arm_at = NULL")
+    await clockwork.sleep(150)
+    await clockwork.edit(timing=timing("*/5 * * * *"))
+    assert await clockwork.fates() == {"SKIPPED_MISSED": 1, "FIRED": 1}
+    await clockwork.check()
+
+
+async def test_an_edit_after_the_last_occurrence_was_made_ahead_leaves_the_schedule_armed(clockwork: Clockwork) -> None:
+    await clockwork.create(timing=timing(end=START + timedelta(seconds=90)))
+    await clockwork.go(10)
+    edited = await clockwork.edit(job=JobTemplate(type="other"))
+    assert (edited.timer.state, edited.timer.arm_at) == (ScheduleState.ACTIVE, clockwork.clock.now)
+    await clockwork.go(120)
+    assert (await clockwork.get()).timer.state is ScheduleState.EXHAUSTED
+    await clockwork.check()
+
+
+@pytest.mark.parametrize("change", ["edit", "pause"])
+@pytest.mark.parametrize("mode", [OverlapMode.SKIP, OverlapMode.BUFFER_ALL])
+async def test_what_is_decided_stays_so_when_the_clock_goes_back(
+    clockwork: Clockwork, change: str, mode: OverlapMode
+) -> None:
+    await clockwork.create(timing=every(10), overlap=OverlapPolicy(mode))
+    await clockwork.go(10)
+    await clockwork.lease()
+    await clockwork.go(50)
+    await clockwork.set(clockwork.clock.now - timedelta(seconds=25))
+    if change == "edit":
+        await clockwork.edit(timing=every(5))
+    else:
+        await clockwork.pause()
+        await clockwork.go(10)
+        await clockwork.edit(timing=every(5))
+        await clockwork.resume()
+    await clockwork.go(60)
+    await clockwork.check()
+    assert (await clockwork.get()).timer.buffered == (await clockwork.fates()).get("BUFFERED", 0)
+
+
 @pytest.mark.parametrize("seconds", [30, 90])
 async def test_a_pause_withdraws_what_has_not_started(clockwork: Clockwork, seconds: float) -> None:
     await clockwork.create()

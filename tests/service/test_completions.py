@@ -23,7 +23,7 @@ from rota.domain.model import (
     Settlement,
     Timeouts,
 )
-from rota.domain.transition import Ending, Finish, Requeue
+from rota.domain.transition import PAST_TOTAL, Ending, Finish, Requeue
 from rota.service.completions import Completions, LostLease
 from rota.telemetry import Metrics
 
@@ -440,40 +440,56 @@ async def test_refusals_are_counted_by_cause(world: World, completions: Completi
 
 
 @pytest.mark.parametrize(
-    ("start_by_s", "waited_s", "before", "expired"),
+    ("timeouts", "waited_s", "before", "then"),
     [
-        (10.0, 11.0, nothing, True),
-        (10.0, 5.0, nothing, False),
-        (10.0, 11.0, released, True),
-        (10.0, 11.0, failed, False),
-        (None, 11.0, nothing, False),
+        (Timeouts(start_by_s=10.0), 11.0, nothing, JobState.EXPIRED),
+        (Timeouts(start_by_s=10.0), 5.0, nothing, None),
+        (Timeouts(start_by_s=10.0), 11.0, released, JobState.EXPIRED),
+        (Timeouts(start_by_s=10.0), 11.0, failed, None),
+        (Timeouts(), 11.0, nothing, None),
+        (Timeouts(total_s=70.0), 71.0, nothing, JobState.DEAD),
+        (Timeouts(total_s=70.0), 65.0, nothing, None),
+        (Timeouts(total_s=70.0), 71.0, released, JobState.DEAD),
+        # The total is over for retries as well.
+        (Timeouts(total_s=70.0), 71.0, failed, JobState.DEAD),
+        (Timeouts(start_by_s=10.0, total_s=70.0), 71.0, nothing, JobState.EXPIRED),
+        (Timeouts(start_by_s=10.0, total_s=70.0), 71.0, failed, JobState.DEAD),
+        (Timeouts(start_by_s=70.0, total_s=10.0), 71.0, nothing, JobState.DEAD),
     ],
 )
 async def test_jobs_that_nobody_started_in_time(
     world: World,
     completions: Completions,
     told: Told,
-    start_by_s: float | None,
+    timeouts: Timeouts,
     waited_s: float,
     before: Story,
-    expired: bool,
+    then: JobState | None,
 ) -> None:
-    spec = world.spec(timeouts=Timeouts(start_by_s=start_by_s))
+    spec = world.spec(timeouts=timeouts)
     await world.create(spec)
     if before is not nothing:
         await before(world, await world.lease(spec))
     await world.pass_time(spec.id, waited_s)
-    assert await completions.expire([(world.tenant, spec.id)]) == expired
+    history = [a.outcome for a in await world.reader.attempts(world.tenant, spec.id, 0, 9)]
+    counted = (await world.job(spec.id)).attempts_counted
+    assert await completions.expire([(world.tenant, spec.id)]) == (then is not None)
     job = await world.job(spec.id)
-    assert (job.state is JobState.EXPIRED) == expired
-    assert told.said == ([("finished", spec.id)] if expired else [])
-    if expired:
-        assert (job.reason, job.attempts_counted) == ("not leased before start_by", 0)
+    assert (job.state if job.state.terminal else None) is then
+    assert told.said == ([("finished", spec.id)] if then else [])
+    if then:
+        assert job.reason == (PAST_TOTAL if then is JobState.DEAD else "not leased before start_by")
         assert await completions.expire([(world.tenant, spec.id)]) == 0
+    # No attempt is used, and none invented.
+    assert job.attempts_counted == counted
+    assert [a.outcome for a in await world.reader.attempts(world.tenant, spec.id, 0, 9)] == history
 
 
-async def test_a_job_leased_meanwhile_does_not_expire(world: World, completions: Completions) -> None:
-    held = await world.lease(timeouts=Timeouts(start_by_s=10.0))
+@pytest.mark.parametrize("timeouts", [Timeouts(start_by_s=10.0), Timeouts(total_s=10.0)], ids=["start_by", "total"])
+async def test_a_job_leased_meanwhile_does_not_expire(
+    world: World, completions: Completions, timeouts: Timeouts
+) -> None:
+    held = await world.lease(timeouts=timeouts)
     await world.pass_time(held.id, 60.0)
     assert await completions.expire([(world.tenant, held.id)]) == 0
     assert (await world.live(held.id)).state is JobState.LEASED

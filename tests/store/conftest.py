@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from rota.store.embedded import EmbeddedPostgres
 
+from ..harness import settle_in
 from .world import World
 
 
@@ -17,7 +18,7 @@ def shared_database(postgres: EmbeddedPostgres) -> Iterator[str]:
     name = f"store_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres.url, autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name} TEMPLATE migrated STRATEGY file_copy")  # type: ignore[arg-type]
-    yield postgres.url.rsplit("/", 1)[0] + f"/{name}"
+    yield settle_in(postgres.url.rsplit("/", 1)[0] + f"/{name}")
     with psycopg.connect(postgres.url, autocommit=True) as conn:
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 

@@ -116,6 +116,23 @@ async def test_start_by(world: World, before: str, waited_s: float) -> None:
     assert (await world.live(spec.id)).start_by is None or before != "failed"
 
 
+@pytest.mark.parametrize("waited_s", [5.0, 15.0])
+@pytest.mark.parametrize("before", ["nothing", "released", "failed"])
+async def test_the_total_timeout(world: World, before: str, waited_s: float) -> None:
+    """It is over for every attempt: what has waited past it is not handed out."""
+    spec = world.spec(timeouts=Timeouts(total_s=10.0))
+    await world.create(spec)
+    if before == "released":
+        await world.lease(spec)
+        await world.apply(
+            await world.decide(spec.id, Requeue(JobState.SCHEDULED, await world.now(), False), Outcome.RELEASED)
+        )
+    elif before == "failed":
+        await world.fail(await world.lease(spec))
+    await world.pass_time(spec.id, waited_s)
+    assert bool(await world.claim(spec, await world.new_session())) == (waited_s < 10.0)
+
+
 @pytest.mark.parametrize(("step", "granted"), [(1, True), (0, False), (-1, False), (-1_000, False)])
 async def test_a_fence_must_grow(world: World, step: int, granted: bool) -> None:
     held = await world.lease()

@@ -6,26 +6,22 @@ are drawn from what was issued (ids, fences, sessions, epochs, decisions), dead 
 meet no guard. Two connections at once are not compared here: a serial store has no such thing.
 """
 
-import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 
-from rota.domain.errors import RotaError
 from rota.domain.fairness import FIRST, Entry, LaneKey, Position
 from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId, mint_fence, uuid7
 from rota.domain.model import (
@@ -50,117 +46,29 @@ from rota.domain.model import (
 )
 from rota.domain.transition import Finish, Requeue
 from rota.store.codec import instant
-from rota.store.engine import Database
-from rota.store.history import PgHistory
-from rota.store.jobs import PgJobs
-from rota.store.leases import PgLeases
-from rota.store.outcomes import PgOutcomes
 from rota.store.port import BeatUpdate, Claim, CreateCall, Decided, JobFilter
-from rota.store.readers import PgJobReader
-from rota.store.sessions import PgSessions
-from rota.store.shards import PgShards
-from tests.sim.fake_store import (
-    FakeHistory,
-    FakeJobReader,
-    FakeJobs,
-    FakeLeases,
-    FakeOutcomes,
-    FakeSessions,
-    FakeShards,
-    Tables,
-    UniqueViolation,
-)
-from tests.sim.history import History
+
+from .sidebyside import START_US, Rig, SideBySide, of, side_by_side
 
 T = TypeVar("T")
 
-START_US = 1_767_225_600_000_000
 TENANTS = (TenantId(10), TenantId(11))
 SHARDS = 3
 COORDINATORS = tuple(CoordinatorId(uuid7(1, number)) for number in range(3))
 WEEK_S = 7 * 86_400.0
-
-CLOCK = """
-CREATE SCHEMA sim;
-CREATE TABLE sim.clock AS SELECT timestamptz 'epoch' AS instant;
-CREATE FUNCTION sim.now() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT instant FROM sim.clock';
-CREATE FUNCTION sim.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT sim.now()';
-CREATE FUNCTION sim.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS 'SELECT sim.now()';
-"""
-
-EMPTY = """
-DELETE FROM jobs; DELETE FROM finished_jobs; DELETE FROM dead_jobs; DELETE FROM attempts; DELETE FROM requests;
-DELETE FROM dedupe_keys; DELETE FROM sessions; DELETE FROM coordinators;
-UPDATE shards SET epoch = 0, owner = NULL, watermark = NULL WHERE epoch > 0 OR watermark IS NOT NULL;
-"""
 
 pick = st.integers(0, 1_000)
 few = st.lists(pick, min_size=1, max_size=3)
 shards = st.lists(st.sampled_from([ShardNo(number) for number in range(SHARDS)]), unique=True)
 
 
-class Clock:
-    """The one clock of both."""
-
-    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
-        self._connection = connection
-        self._now_us = START_US
-
-    def now_us(self) -> int:
-        return self._now_us
-
-    def set(self, now_us: int) -> None:
-        self._now_us = now_us
-        self._connection.execute("UPDATE sim.clock SET instant = %s", (instant(now_us),))
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The ports, by either."""
-
-    jobs: Any
-    reader: Any
-    leases: Any
-    outcomes: Any
-    sessions: Any
-    shards: Any
-    history: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Rig:
-    """What all examples share: a database, its connections, and the loop that they live in."""
-
-    connection: "psycopg.Connection[Any]"
-    loop: asyncio.AbstractEventLoop
-    real: Stores
-
-
 @pytest.fixture
 def rig(database: str) -> Iterator[Rig]:
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute(CLOCK)
-        name = connection.info.dbname
-        connection.execute(f"ALTER DATABASE {name} SET search_path = sim, public, pg_catalog")  # type: ignore[arg-type]
-        loop = asyncio.new_event_loop()
-        db = Database(database)
-        yield Rig(
-            connection,
-            loop,
-            Stores(
-                PgJobs(db),
-                PgJobReader(db),
-                PgLeases(db),
-                PgOutcomes(db),
-                PgSessions(db),
-                PgShards(db),
-                PgHistory(db),
-            ),
-        )
-        loop.run_until_complete(db.close())
-        loop.close()
+    with side_by_side(database) as rig:
+        yield rig
 
 
+@pytest.mark.timeout(600)
 def test_the_simulated_store_is_postgresql(rig: Rig) -> None:
     run_state_machine_as_test(
         lambda: Machine(rig),
@@ -173,23 +81,9 @@ def test_the_simulated_store_is_postgresql(rig: Rig) -> None:
     )
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(SideBySide):
     def __init__(self, rig: Rig) -> None:
-        super().__init__()
-        self._rig = rig
-        rig.connection.execute(EMPTY)
-        self.clock = Clock(rig.connection)
-        self.clock.set(START_US)
-        tables = Tables(self.clock, History(lambda: 0.0, self.clock.now_us))
-        self.fake = Stores(
-            FakeJobs(tables),
-            FakeJobReader(tables),
-            FakeLeases(tables),
-            FakeOutcomes(tables),
-            FakeSessions(tables),
-            FakeShards(tables),
-            FakeHistory(tables),
-        )
+        super().__init__(rig)
         self._numbers = itertools.count(1)
         # What was issued, never forgotten.
         self.specs: list[JobSpec] = []
@@ -202,24 +96,6 @@ class Machine(RuleBasedStateMachine):
         """TTL, and when it is over."""
         self.lives: list[LiveJob] = []
         self.positions: list[Position] = [FIRST]
-
-    def both(self, call: Callable[[Stores], Awaitable[T]], normal: Callable[[T], object] = lambda found: found) -> T:
-        """The answer of both, which is the same; a refusal that is the same is raised."""
-        expected, refusal = self._ask(call, self._rig.real)
-        found, other = self._ask(call, self.fake)
-        assert _kind(other) == _kind(refusal), f"PostgreSQL: {refusal!r}, the simulation: {other!r}"
-        if refusal is not None:
-            raise Refused from refusal
-        assert normal(found) == normal(expected)
-        return expected  # type: ignore[return-value]
-
-    def _ask(self, call: Callable[[Stores], Awaitable[T]], stores: Stores) -> tuple[T | None, Exception | None]:
-        work = call(stores)
-        assert isinstance(work, Coroutine)
-        try:
-            return self._rig.loop.run_until_complete(work), None
-        except (RotaError, UniqueViolation, psycopg.errors.UniqueViolation) as refusal:
-            return None, refusal
 
     @initialize()
     def begin(self) -> None:
@@ -235,13 +111,13 @@ class Machine(RuleBasedStateMachine):
     @rule(when=st.integers(0, 5))
     def time_reaches(self, when: int) -> None:
         """The very instant at which something is due, or too late to start."""
-        self.clock.set(_of(self.instants, when))
+        self.clock.set(of(self.instants, when))
 
     @precondition(lambda self: self.term_ends)
     @rule(who=pick, then=st.sampled_from(("renew", "acquire", "register")))
     def a_term_ends(self, who: int, then: str) -> None:
         """The very instant of it; then this one, or another one, acts."""
-        coordinator = _of(list(self.term_ends), who // 2)
+        coordinator = of(list(self.term_ends), who // 2)
         self.clock.set(self.term_ends[coordinator])
         me = len(COORDINATORS) - 1 - COORDINATORS.index(coordinator)
         if then == "renew":
@@ -254,7 +130,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.session_ends)
     @rule(session=pick)
     def a_session_ends(self, session: int) -> None:
-        self.clock.set(_of(list(self.session_ends.values()), session)[1])
+        self.clock.set(of(list(self.session_ends.values()), session)[1])
         self.expire()
 
     @rule(seconds=st.sampled_from((0.000_001, 0.25, 1.0, 5.0, 60.0, 600.0, -0.5, -5.0)))
@@ -265,19 +141,19 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=pick, where=st.sampled_from("ab"), term_s=st.sampled_from((2.0, 9.0)), peer=st.sampled_from(("", "p")))
     def register(self, who: int, where: str, term_s: float, peer: str = "") -> None:
-        id = _of(COORDINATORS, who)
+        id = of(COORDINATORS, who)
         if self.refusable(lambda s: s.shards.register(id, where, "1", term_s, peer)) is not None:
             self.term_ends[id] = self._in(term_s)
 
     @rule(who=pick)
     def renew(self, who: int) -> None:
-        id = _of(COORDINATORS, who)
+        id = of(COORDINATORS, who)
         if self.both(lambda s: s.shards.renew(id, 9.0))[0]:
             self.term_ends[id] = self._in(9.0)
 
     @rule(who=pick, limit=st.sampled_from((1, SHARDS)), only=st.none() | shards)
     def acquire(self, who: int, limit: int, only: list[ShardNo] | None = None) -> None:
-        terms = self.both(lambda s: s.shards.acquire(_of(COORDINATORS, who), limit, only), _sorted)
+        terms = self.both(lambda s: s.shards.acquire(of(COORDINATORS, who), limit, only), _sorted)
         self.terms += terms
 
     @rule()
@@ -286,21 +162,21 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=pick, which=shards)
     def give_up(self, who: int, which: list[ShardNo]) -> None:
-        self.both(lambda s: s.shards.give_up(_of(COORDINATORS, who), which), _sorted)
+        self.both(lambda s: s.shards.give_up(of(COORDINATORS, who), which), _sorted)
 
     @rule(who=pick)
     def drain(self, who: int) -> None:
-        self.both(lambda s: s.shards.drain(_of(COORDINATORS, who)))
+        self.both(lambda s: s.shards.drain(of(COORDINATORS, who)))
         self.roster()
 
     @rule(who=pick)
     def release(self, who: int) -> None:
-        self.both(lambda s: s.shards.release(_of(COORDINATORS, who)))
+        self.both(lambda s: s.shards.release(of(COORDINATORS, who)))
 
     @rule(who=pick, shard=st.integers(0, SHARDS - 1), ago_s=st.sampled_from((0, 60)))
     def set_watermarks(self, who: int, shard: int, ago_s: int) -> None:
         marks = {ShardNo(shard): self.clock.now_us() - ago_s * 1_000_000}
-        self.both(lambda s: s.shards.set_watermarks(marks, _of(COORDINATORS, who)))
+        self.both(lambda s: s.shards.set_watermarks(marks, of(COORDINATORS, who)))
         self.both(lambda s: s.shards.watermarks([ShardNo(number) for number in range(SHARDS)]))
 
     # Creating
@@ -309,7 +185,7 @@ class Machine(RuleBasedStateMachine):
     def create(self, calls: list[tuple[int, str, int]]) -> None:
         made: dict[object, CreateCall] = {}
         for number, (count, request, how) in enumerate(calls):
-            tenant = _of(TENANTS, how // 7)
+            tenant = of(TENANTS, how // 7)
             specs = [self._spec(tenant, how + index) for index in range(count)]
             made[(tenant, request) if request else number] = CreateCall(specs, tenant, 1, request, b"%d" % (how % 2))
         if not made:
@@ -323,15 +199,15 @@ class Machine(RuleBasedStateMachine):
 
     @rule(hows=few, request=st.sampled_from(("", "r1", "d1", "d2")), repeat=pick)
     def create_deduped(self, hows: list[int], request: str, repeat: int) -> None:
-        tenant = _of(TENANTS, repeat)
+        tenant = of(TENANTS, repeat)
         specs = [
             replace(
                 self._spec(tenant, how),
                 dedupe=Dedupe(
                     "xy"[how % 2],
-                    _of(list(DedupeScope), how // 2),
-                    _of((None, 5.0), how // 6),
-                    _of(list(DedupeConflict), how // 12),
+                    of(list(DedupeScope), how // 2),
+                    of((None, 5.0), how // 6),
+                    of(list(DedupeConflict), how // 12),
                 )
                 if how % 5
                 else None,
@@ -352,7 +228,7 @@ class Machine(RuleBasedStateMachine):
         lane=st.none() | st.sampled_from((LaneKey(TENANTS[0], "a", "t"), LaneKey(TENANTS[1], "b", "t"))),
     )
     def read_due(self, after: int, until_s: int, page: int, lane: LaneKey | None) -> None:
-        cursors = [(ShardNo(number), _of(self.positions, after // (number + 1))) for number in range(SHARDS)]
+        cursors = [(ShardNo(number), of(self.positions, after // (number + 1))) for number in range(SHARDS)]
         until_us = self.clock.now_us() + until_s * 1_000_000
         rows = self.both(lambda s: s.leases.read_due(cursors, until_us, page, lane), lambda rows: _by_shard(rows))
         self.positions += [row.entry.position for row in rows]
@@ -370,10 +246,10 @@ class Machine(RuleBasedStateMachine):
             self.open(0, 0, 60.0)
         claims: dict[JobId, Claim] = {}
         for job in jobs:
-            spec = _of(self.specs, job)
+            spec = of(self.specs, job)
             fence = self._fence(spec, epoch, counter)
-            claims[spec.id] = Claim(_entry(spec), fence, _of(self.sessions, session))
-        owner = _of(COORDINATORS, who) if who % 4 == 3 or not self.terms else _of(self.terms, who // 4).owner
+            claims[spec.id] = Claim(_entry(spec), fence, of(self.sessions, session))
+        owner = of(COORDINATORS, who) if who % 4 == 3 or not self.terms else of(self.terms, who // 4).owner
         batch = list(claims.values())
         grants = self.both(lambda s: s.leases.claim(batch, owner), _by_job)
         self.grants += grants
@@ -401,7 +277,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.specs)
     @rule(jobs=few, wrong_tenant=st.booleans())
     def live(self, jobs: list[int], wrong_tenant: bool) -> None:
-        specs = {spec.id: spec for spec in (_of(self.specs, job) for job in jobs)}
+        specs = {spec.id: spec for spec in (of(self.specs, job) for job in jobs)}
         keys = [(TENANTS[0] if wrong_tenant else spec.tenant_id, spec.id) for spec in specs.values()]
         found, _ = self.both(lambda s: s.outcomes.live(keys))
         self.lives += found.values()
@@ -410,7 +286,7 @@ class Machine(RuleBasedStateMachine):
     @rule(jobs=few, how=pick, what=st.sampled_from(("requeue", "finish", "bury")), fresh=st.booleans())
     def decide(self, jobs: list[int], how: int, what: str, fresh: bool) -> None:
         """Writes decisions, on what was read just now or long ago."""
-        read = {live.id: live for live in (_of(self.lives, job) for job in jobs)}
+        read = {live.id: live for live in (of(self.lives, job) for job in jobs)}
         if fresh:
             keys = [(live.tenant_id, live.id) for live in read.values()]
             read, _ = self.both(lambda s: s.outcomes.live(keys))
@@ -418,7 +294,7 @@ class Machine(RuleBasedStateMachine):
         waiting = [live for live in read.values() if live.leased_at is None]
         if what == "finish" and waiting:
             ends = [
-                Decided(live, Finish(_of((JobState.CANCELLED, JobState.EXPIRED), how), False), None) for live in waiting
+                Decided(live, Finish(of((JobState.CANCELLED, JobState.EXPIRED), how), False), None) for live in waiting
             ]
             self.both(lambda s: s.outcomes.finish(ends))
         if held:
@@ -435,11 +311,11 @@ class Machine(RuleBasedStateMachine):
         held = [live for live in found.values() if live.leased_at is not None]
         if not held or now is None:
             return
-        live = _of(held, who)
+        live = of(held, who)
         back = Decided(live, Requeue(JobState.SCHEDULED, now, False), Outcome.RELEASED)
         self.both(lambda s: s.outcomes.requeue([back]))
         spec = next(spec for spec in self.specs if spec.id == live.id)
-        claim = Claim(_entry(spec), Fence(live.fence + step), _of(self.sessions, who))
+        claim = Claim(_entry(spec), Fence(live.fence + step), of(self.sessions, who))
         owner = next((term.owner for term in reversed(self.terms) if term.shard == spec.shard), COORDINATORS[0])
         self.grants += self.both(lambda s: s.leases.claim([claim], owner), _by_job)
         self._look([(spec.tenant_id, spec.id)])
@@ -447,14 +323,14 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.grants)
     @rule(leases=few, beside=st.booleans())
     def ended(self, leases: list[int], beside: bool) -> None:
-        grants = {(g.job_id, g.fence): g for g in (_of(self.grants, lease) for lease in leases)}
+        grants = {(g.job_id, g.fence): g for g in (of(self.grants, lease) for lease in leases)}
         keys = [(g.tenant_id, g.job_id, Fence(g.fence + beside)) for g in grants.values()]
         self.both(lambda s: s.outcomes.ended(keys))
 
     @precondition(lambda self: self.grants)
     @rule(lease=pick, reason=st.sampled_from(("", "enough")), report=st.booleans())
     def set_cancelling(self, lease: int, reason: str, report: bool) -> None:
-        grant = _of(self.grants, lease)
+        grant = of(self.grants, lease)
         self.both(lambda s: s.jobs.set_cancelling(grant.tenant_id, grant.job_id, grant.fence, reason))
         self._look([(grant.tenant_id, grant.job_id)])
         if report:
@@ -466,10 +342,10 @@ class Machine(RuleBasedStateMachine):
     def open(self, tenant: int, again: int, ttl_s: float) -> None:
         """A new session; or one with an id that was used, sometimes by the other tenant."""
         used = self.sessions and again % 4 == 3
-        id = _of(self.sessions, again) if used else SessionId(uuid7(2, next(self._numbers)))
+        id = of(self.sessions, again) if used else SessionId(uuid7(2, next(self._numbers)))
         session = Session(
             id=id,
-            tenant_id=_of(TENANTS, tenant),
+            tenant_id=of(TENANTS, tenant),
             epoch=0,
             worker=f"w{again % 3}",
             sdk="s",
@@ -484,7 +360,7 @@ class Machine(RuleBasedStateMachine):
             last_beat_at=datetime(1970, 1, 1, tzinfo=UTC),
             expires_at=datetime(1970, 1, 1, tzinfo=UTC),
             free_slots=4,
-            coordinator=_of(COORDINATORS, again),
+            coordinator=of(COORDINATORS, again),
         )
         if self.refusable(lambda s: s.sessions.open(session, ttl_s), _one_session) is not None:
             self.sessions.append(id)
@@ -493,9 +369,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.sessions)
     @rule(sessions=few, who=pick)
     def beat(self, sessions: list[int], who: int) -> None:
-        ids = dict.fromkeys(_of(self.sessions, session) for session in sessions)
+        ids = dict.fromkeys(of(self.sessions, session) for session in sessions)
         beats = [BeatUpdate(id, free_slots) for free_slots, id in enumerate(ids)]
-        alive = self.both(lambda s: s.sessions.beat(beats, _of(COORDINATORS, who)))
+        alive = self.both(lambda s: s.sessions.beat(beats, of(COORDINATORS, who)))
         for id in alive:
             ttl_s, _ = self.session_ends[id]
             self.session_ends[id] = ttl_s, self._in(ttl_s)
@@ -504,8 +380,8 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.sessions)
     @rule(session=pick, state=st.sampled_from(SessionState), tenant=pick)
     def set_state(self, session: int, state: SessionState, tenant: int) -> None:
-        id = _of(self.sessions, session)
-        self.both(lambda s: s.sessions.set_state(_of(TENANTS, tenant), id, state), _one_session)
+        id = of(self.sessions, session)
+        self.both(lambda s: s.sessions.set_state(of(TENANTS, tenant), id, state), _one_session)
         self.both(lambda s: s.sessions.get(id), _one_session)
 
     @rule()
@@ -519,9 +395,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(tenant=pick, before=pick, limit=st.sampled_from((1, 10)))
     def page_sessions(self, tenant: int, before: int, limit: int) -> None:
-        last = _of(self.sessions, before) if self.sessions and before % 2 else None
+        last = of(self.sessions, before) if self.sessions and before % 2 else None
         self.both(
-            lambda s: s.sessions.page(_of(TENANTS, tenant), last, limit),
+            lambda s: s.sessions.page(of(TENANTS, tenant), last, limit),
             lambda found: [_one_session(session) for session in found],
         )
 
@@ -530,8 +406,8 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.specs)
     @rule(jobs=few, tenant=pick)
     def get(self, jobs: list[int], tenant: int) -> None:
-        ids = [_of(self.specs, job).id for job in jobs]
-        self.both(lambda s: s.reader.get(_of(TENANTS, tenant), ids))
+        ids = [of(self.specs, job).id for job in jobs]
+        self.both(lambda s: s.reader.get(of(TENANTS, tenant), ids))
 
     @rule(
         tenant=pick,
@@ -545,13 +421,13 @@ class Machine(RuleBasedStateMachine):
         self, tenant: int, before: int, limit: int, state: JobState | None, queue: str, labels: dict[str, str] | None
     ) -> None:
         where = JobFilter(queue=queue, type="t" if before % 3 else "", state=state, labels=labels)
-        last = _of(self.specs, before).id if self.specs and before % 2 else None
-        self.both(lambda s: s.reader.page(_of(TENANTS, tenant), where, last, limit))
+        last = of(self.specs, before).id if self.specs and before % 2 else None
+        self.both(lambda s: s.reader.page(of(TENANTS, tenant), where, last, limit))
 
     @precondition(lambda self: self.specs)
     @rule(job=pick, after=st.sampled_from((0, 0, 1)), limit=st.sampled_from((1, 50)))
     def attempts(self, job: int, after: int, limit: int) -> None:
-        spec = _of(self.specs, job)
+        spec = of(self.specs, job)
         self.both(lambda s: s.reader.attempts(spec.tenant_id, spec.id, after, limit))
 
     @rule()
@@ -582,14 +458,6 @@ class Machine(RuleBasedStateMachine):
             if ids:
                 self.both(lambda s, tenant=tenant, ids=ids: s.reader.get(tenant, ids))
                 self.both(lambda s, tenant=tenant, ids=ids: s.reader.attempts(tenant, ids[0], 0, 50))
-
-    def refusable(
-        self, call: Callable[[Stores], Awaitable[T]], normal: Callable[[T], object] = lambda found: found
-    ) -> T | None:
-        try:
-            return self.both(call, normal)
-        except Refused:
-            return None
 
     def _spec(self, tenant: TenantId, how: int) -> JobSpec:
         id = JobId(uuid7(3, next(self._numbers)))
@@ -622,28 +490,28 @@ class Machine(RuleBasedStateMachine):
         mine = [0] + [term.epoch for term in self.terms if term.shard == spec.shard]
         used = [grant.fence for grant in self.grants if grant.job_id == spec.id]
         if epoch == "reuse" and used:
-            return Fence(_of(used, counter // 3) + (0, 1, -1)[counter % 3])
-        return mint_fence(max(mine) if epoch == "newest" else _of(mine, counter), counter % 20 + 1)
+            return Fence(of(used, counter // 3) + (0, 1, -1)[counter % 3])
+        return mint_fence(max(mine) if epoch == "newest" else of(mine, counter), counter % 20 + 1)
 
     def _results(self, leases: Sequence[int], foreign: bool, how: int) -> list[Result]:
-        grants = {grant.job_id: grant for grant in (_of(self.grants, lease) for lease in leases)}
+        grants = {grant.job_id: grant for grant in (of(self.grants, lease) for lease in leases)}
         return [
             Result(
                 grant.tenant_id,
-                _of(self.sessions, how) if foreign else grant.session_id,
+                of(self.sessions, how) if foreign else grant.session_id,
                 grant.job_id,
                 grant.fence,
                 Outcome.SUCCEEDED,
                 request_id=f"q{how}",
                 payload=Payload(b"done", "x/y") if how % 2 else None,
-                effect_state=_of(list(EffectState), how),
+                effect_state=of(list(EffectState), how),
                 effect_receipts=(EffectReceipt("key", "ref"),) if how % 3 == 0 else (),
             )
             for grant in grants.values()
         ]
 
     def _decided(self, live: LiveJob, what: str, how: int) -> Decided:
-        outcome = _of((Outcome.FAILED, Outcome.RELEASED, Outcome.LEASE_LOST, Outcome.TIMED_OUT), how)
+        outcome = of((Outcome.FAILED, Outcome.RELEASED, Outcome.LEASE_LOST, Outcome.TIMED_OUT), how)
         counted = outcome is not Outcome.RELEASED
         decision: Requeue | Finish
         if what == "requeue":
@@ -659,22 +527,9 @@ class Machine(RuleBasedStateMachine):
             outcome,
             Failure("E", "boom", "at") if how % 2 else None,
             f"q{how}" if how % 3 else "",
-            _of(list(EffectState), how),
+            of(list(EffectState), how),
             (EffectReceipt("key", "ref"),) if how % 4 == 0 else (),
         )
-
-
-class Refused(Exception):
-    """By both, in the same words."""
-
-
-def _of(issued: Sequence[T], number: int) -> T:
-    """One of them; small numbers, of which there are most, mean the newest."""
-    return issued[-1 - number % len(issued)]
-
-
-def _kind(refusal: Exception | None) -> tuple[str, str]:
-    return type(refusal).__name__, getattr(refusal, "reason", "")
 
 
 def _sorted(found: list[Any]) -> list[Any]:

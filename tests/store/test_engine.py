@@ -58,6 +58,9 @@ def test_what_a_failure_means(error: Exception, write: bool, means: type[Excepti
         ("postgresql+psycopg://u:p@h/d", "postgresql://u:p@h/d"),
         ("postgresql://u:p%40ss@h/d?sslmode=require", "postgresql://u:p%40ss@h/d?sslmode=require"),
         ("postgresql:///d?host=/run/pg", "postgresql:///d?host=/run/pg"),
+        ("postgresql://u:p%40ss@a:1,b:2/d?connect_timeout=3", "postgresql://u:p%40ss@a:1,b:2/d?connect_timeout=3"),
+        ("postgresql://u@a,[::1]:2/d", "postgresql://u@a:5432,[::1]:2/d"),
+        ("postgres://a,b", "postgres://a:5432,b:5432"),
     ],
 )
 def test_urls(url: str, info: str) -> None:
@@ -179,10 +182,29 @@ async def test_a_cancelled_caller_leaves_no_busy_connection_behind(world: World)
 async def test_a_statement_that_lasts_too_long_is_refused_by_the_server(
     world: World,
 ) -> None:
-    lane = Lane("test", parse_url(world.url), 1, lambda kind: None, settings="SET statement_timeout = '100ms'")
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None, settings={"statement_timeout": "100ms"})
     try:
         with pytest.raises(Unavailable, match="refused for now"):
             await lane.run("SELECT pg_sleep(10)", {})
+    finally:
+        await lane.close()
+
+
+async def test_a_statement_that_has_waited_too_long_for_a_connection_is_not_sent(world: World) -> None:
+    """What it was decided on may be over, and the database another one."""
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None)
+    name = world.owner
+    insert = "INSERT INTO tenants (name) VALUES (%(name)s)"
+    try:
+        first = asyncio.create_task(lane.run("SELECT pg_sleep(0.2)", {}))
+        await asyncio.sleep(0)
+        late = asyncio.create_task(lane.run(insert, {"name": name}))
+        lane.gate = lambda: not first.done()
+        with pytest.raises(Unavailable, match="too late") as refused:
+            await late
+        assert not isinstance(refused.value, OutcomeUnknown)
+        lane.gate = lambda: True
+        assert await lane.run("SELECT count(*) FROM tenants WHERE name = %(name)s", {"name": name}) == [(0,)]
     finally:
         await lane.close()
 

@@ -205,6 +205,37 @@ async def test_the_last_epoch_is_never_passed(world: World) -> None:
     assert terms[ShardNo(8)] == limits.EPOCH_MAX
 
 
+async def test_a_term_is_shortened_and_never_prolonged(world: World) -> None:
+    me, other = await join(world), await join(world)
+    await world.shards.renew(me, 3_600.0)
+    await world.shards.renew(other, 5.0)
+    await world.shards.shorten(9.0)
+    left = {each.id: each.expires_in_s for each in (await world.shards.roster()).living}
+    assert 5.0 < left[me] <= 9.0
+    assert 0.0 < left[other] <= 5.0
+
+
+async def test_a_copy_of_a_database_gives_no_epoch_that_the_other_may_have_given(world: World) -> None:
+    """A standby that lagged when it was promoted, or a backup: what the rows say of epochs is too little."""
+    await world.shards.release(world.owner)
+    (first,) = await world.shards.acquire(me := await join(world), 1, [ShardNo(3)])
+    await world.shards.give_up(me, [ShardNo(3)])
+    await world.sql("UPDATE shards SET incarnation = 'another' WHERE shard = 3")
+    (after,) = await world.shards.acquire(me, 1, [ShardNo(3)])
+    assert after.epoch == first.epoch + 1 + limits.EPOCH_STEP
+    await world.shards.give_up(me, [ShardNo(3)])
+    (usual,) = await world.shards.acquire(me, 1, [ShardNo(3)])
+    assert usual.epoch == after.epoch + 2
+    found = await world.shards.roster()
+    assert found.incarnation == await world.value("SELECT incarnation FROM shards WHERE shard = 3") != ""
+
+
+async def test_the_incarnation_names_cluster_timeline_and_database(world: World) -> None:
+    cluster, timeline, database = (await world.shards.roster()).incarnation.split("/")
+    assert (cluster.isdigit(), timeline) == (True, "00000001")
+    assert int(database) == await world.value("SELECT oid FROM pg_database WHERE datname = current_database()")
+
+
 async def test_many_at_once_never_share_a_shard(world: World) -> None:
     await world.shards.release(world.owner)
     rivals = [await join(world) for _ in range(6)]
@@ -224,7 +255,7 @@ async def test_whoever_comes_second_passes_over_what_is_being_taken(world: World
     first, second = await join(world), await join(world)
 
     async def acquire_and_wait(run: Run) -> None:
-        params = {"id": first, "limit": 200, "epoch_max": limits.EPOCH_MAX, "only": None}
+        params = {"id": first, "limit": 200, "epoch_max": limits.EPOCH_MAX, "step": 9, "only": None}
         rows = await run(shards_module._ACQUIRE, params)
         assert len(rows) == 200
         assert len(await world.shards.acquire(second, ALL)) == ALL - 200

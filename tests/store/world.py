@@ -7,10 +7,12 @@ from the world before.
 import asyncio
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
+
+import psycopg
 
 from rota.domain import limits
 from rota.domain.fairness import Entry
@@ -26,6 +28,7 @@ from rota.domain.ids import (
     uuid7,
 )
 from rota.domain.model import (
+    DeadCause,
     EffectState,
     Failure,
     Grant,
@@ -40,6 +43,9 @@ from rota.domain.model import (
     SessionState,
 )
 from rota.domain.transition import Decision, Finish, Requeue
+from rota.store.deadletters import PgDeadLetters
+from rota.store.deadport import DeadTransaction
+from rota.store.effects import PgEffects
 from rota.store.engine import Database, Row
 from rota.store.history import PgHistory
 from rota.store.identity import PgIdentity
@@ -108,10 +114,12 @@ class World:
         self.reader = PgJobReader(self.db)
         self.leases = PgLeases(self.db)
         self.outcomes = PgOutcomes(self.db)
+        self.effects = PgEffects(self.db)
         self.sessions = PgSessions(self.db)
         self.shards = PgShards(self.db)
         self.identity = PgIdentity(self.db)
         self.history = PgHistory(self.db)
+        self.dead = PgDeadLetters(self.db)
         self.queues = PgQueues(self.db)
         self.tenant = TenantId(next(_tenants))
         self.owner = CoordinatorId(fresh_id())
@@ -163,6 +171,17 @@ class World:
                 return
             await asyncio.sleep(0.005)
         raise AssertionError(f"expected {statements} statements that wait for a lock")
+
+    async def in_order(self, job: JobId, first: Awaitable[object], second: Awaitable[object]) -> list[object]:
+        """What became of two that want to write one job: its row is held until the first waits for it, and then the
+        second. PostgreSQL lets them through as they came."""
+        async with await psycopg.AsyncConnection.connect(self.url) as conn:
+            await conn.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", [job])
+            one = asyncio.ensure_future(first)
+            await self.until_blocked(1)
+            two = asyncio.ensure_future(second)
+            await self.until_blocked(2)
+        return await asyncio.gather(one, two, return_exceptions=True)
 
     def spec(self, **changes: Any) -> JobSpec:
         tenant = changes.pop("tenant_id", self.tenant)
@@ -273,9 +292,24 @@ class World:
         decision = Requeue(JobState.RETRY_WAIT, due_at, counted=True)
         assert await self.apply(await self.decide(held.id, decision, Outcome.FAILED, failure or Failure("E", "boom")))
 
-    async def bury(self, held: Held) -> None:
-        decision = Finish(JobState.DEAD, counted=True, reason="all used up")
-        assert await self.apply(await self.decide(held.id, decision, Outcome.FAILED, Failure("E", "last")))
+    async def bury(
+        self, held: Held, failure: Failure | None = None, cause: DeadCause = DeadCause.ATTEMPTS_EXHAUSTED
+    ) -> None:
+        decision = Finish(JobState.DEAD, counted=True, reason="all used up", cause=cause)
+        assert await self.apply(await self.decide(held.id, decision, Outcome.FAILED, failure or Failure("E", "last")))
+
+    async def letter(self, **changes: Any) -> JobId:
+        """A dead job after one attempt. `failure` and `cause` are its death's, the rest its spec's."""
+        death = {name: changes.pop(name) for name in ("failure", "cause") if name in changes}
+        held = await self.lease(**changes)
+        await self.bury(held, **death)
+        return held.id
+
+    async def revive(self, *jobs: JobId, new_generation: bool = False, redrives_max: int | None = None) -> list[Entry]:
+        async def work(tx: DeadTransaction) -> list[Entry]:
+            return await tx.revive(self.tenant, jobs, "key-1", new_generation=new_generation, redrives_max=redrives_max)
+
+        return await self.dead.transact(work)
 
     async def succeed(self, held: Held, **changes: Any) -> bool:
         return held.key in await self.outcomes.succeed([self.result(held, **changes)])

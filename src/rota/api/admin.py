@@ -3,7 +3,10 @@
 from rota_sdk.gen.rota.admin.v1 import admin_pb2, admin_pb2_grpc
 
 from rota.api import codec, pages
+from rota.api.deadletters import DeadLetterRpcs
+from rota.api.effects import EffectRpcs
 from rota.api.fleet import FleetRpcs
+from rota.api.invariants import InvariantRpcs
 from rota.api.queues import QueueRpcs
 from rota.api.rpc import Context, refuse_the_rest, unary
 from rota.api.tenants import TenantRpcs
@@ -20,7 +23,9 @@ STALLED_AFTER_S = 3 * limits.LEASE_WAIT_DEFAULT_S
 
 
 @refuse_the_rest(admin_pb2.DESCRIPTOR.services_by_name["AdminService"], Role.OPERATOR)
-class AdminServicer(QueueRpcs, TenantRpcs, FleetRpcs, admin_pb2_grpc.AdminServiceServicer):
+class AdminServicer(
+    DeadLetterRpcs, QueueRpcs, TenantRpcs, FleetRpcs, EffectRpcs, InvariantRpcs, admin_pb2_grpc.AdminServiceServicer
+):
     def __init__(self, node: Node, keys: Keys) -> None:
         self.keys = keys
         self.calls = node.pressure.calls

@@ -243,7 +243,6 @@ def job_message(job: Job, tenant: str, *, full: bool = True) -> jobs_pb2.Job:
         concurrency_key=job.concurrency_key,
         state=int(job.state),  # type: ignore[arg-type]
         create_time=timestamp(job.created_at),
-        due_time=timestamp(job.due_at),
         attempt=job.attempt,
         attempts_counted=job.attempts_counted,
         generation=job.generation,
@@ -251,6 +250,10 @@ def job_message(job: Job, tenant: str, *, full: bool = True) -> jobs_pb2.Job:
         reason=job.reason,
         traceparent=job.traceparent,
     )
+    if job.held_for is None:
+        message.due_time.CopyFrom(timestamp(job.due_at))
+    else:
+        message.reason = f"held until effects/{job.held_for}, which is in doubt, is decided"
     if job.origin is not None:
         message.schedule = f"schedules/{job.origin.schedule_id}"
         message.nominal_time.CopyFrom(timestamp(job.origin.nominal_at))

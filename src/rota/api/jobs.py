@@ -8,7 +8,7 @@ from rota.api import codec, pages
 from rota.api.rpc import Context, refuse_the_rest, unary
 from rota.clock import wait_for_event
 from rota.coordinator.node import Node
-from rota.domain import ids, limits
+from rota.domain import draft, ids, limits
 from rota.domain.errors import InvalidArgument, ResourceExhausted, Unavailable
 from rota.domain.ids import JobId
 from rota.domain.model import CancelMode, Identity, JobSpec, JobState, Role
@@ -158,6 +158,30 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         id = codec.job_id("name", request.name)
         job = await self._node.jobs.cancel(identity.tenant_id, id, mode, request.reason)
         return jobs_pb2.CancelJobResponse(job=codec.job_message(job, identity.tenant))
+
+    @unary(Role.CLIENT)
+    async def RetryJob(
+        self, request: jobs_pb2.RetryJobRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.RetryJobResponse:
+        id = codec.job_id("name", request.name)
+        job = await self._node.steering.retry(identity, id, new_generation=request.new_generation)
+        return jobs_pb2.RetryJobResponse(job=codec.job_message(job, identity.tenant))
+
+    @unary(Role.CLIENT)
+    async def RescheduleJob(
+        self, request: jobs_pb2.RescheduleJobRequest, identity: Identity, context: Context
+    ) -> jobs_pb2.RescheduleJobResponse:
+        problems = Problems()
+        id = codec.job_id("name", request.name)
+        due = codec.instant(problems, "run_time", request.run_time)
+        if not request.HasField("run_time"):
+            problems.add("run_time", "must be set to the new due time; an instant in the past means now")
+        elif due is not None:
+            draft.check_run_time(problems, "run_time", due, self._node.database_clock.datetime())
+        problems.raise_any()
+        assert due is not None
+        job = await self._node.steering.reschedule(identity.tenant_id, id, due)
+        return jobs_pb2.RescheduleJobResponse(job=codec.job_message(job, identity.tenant))
 
     @unary(Role.CLIENT)
     async def ListAttempts(

@@ -15,6 +15,7 @@ _SEAL_BYTES = 12
 _TOKEN_BYTES_MAX = 512
 _NUMBER = re.compile("[0-9]{1,9}")
 _MOMENT = re.compile("(-?[0-9]{1,18}) ([0-9]{1,9})")
+_PLACE = re.compile("(-?[0-9]{1,18}) ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -86,6 +87,21 @@ def unseal_moment(token: str, tenant: TenantId, query: bytes) -> tuple[datetime,
         return _EPOCH + timedelta(microseconds=int(found[1])), int(found[2])
     except OverflowError:
         raise _invalid() from None
+
+
+def place(us: int, id: str) -> str:
+    """A position in lists in the order of an instant, in microseconds since 1970, and an id."""
+    return f"{us} {id}"
+
+
+def unseal_place(token: str, tenant: TenantId, query: bytes) -> tuple[int, str] | None:
+    """The instant and id behind which the page begins; None for the first page."""
+    if not token:
+        return None
+    found = _PLACE.fullmatch(_unseal(token, tenant, query))
+    if not found:
+        raise _invalid()
+    return int(found[1]), found[2]
 
 
 def _unseal(token: str, tenant: TenantId, query: bytes) -> str:

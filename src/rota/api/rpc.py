@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from grpc.aio import ServicerContext
 
 from rota.api.errors import abort, as_refusal, undecodable
+from rota.domain import limits
 from rota.domain.errors import ResourceExhausted, Unimplemented
 from rota.domain.ids import TenantId
 from rota.domain.model import Identity, Role
@@ -80,7 +81,11 @@ def unary(
                 if counted:
                     self.calls.add(identity.tenant_id)
                     work.add_done_callback(lambda _: self.calls.remove(identity.tenant_id))
-                return await asyncio.shield(work)
+                try:
+                    return await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    work.add_done_callback(_heed)
+                    raise
             except grpc.aio.BaseError:
                 # What gRPC says of the call's own end is no fault.
                 raise
@@ -90,6 +95,13 @@ def unary(
         return call
 
     return decorate
+
+
+def _heed(work: "asyncio.Future[Any]") -> None:
+    """Looks at a failure that no caller is there to hear of: asyncio would log it as forgotten, with a traceback for
+    each call while the database is away. A fault is logged as always."""
+    if not work.cancelled() and isinstance(error := work.exception(), Exception):
+        as_refusal(error)
 
 
 StreamHandler = Callable[[Any, AsyncIterator[Request], Identity, Context], Coroutine[Any, Any, None]]
@@ -128,33 +140,56 @@ class Undecodable:
 class Registry:
     """Takes the handlers of generated code for a server.
 
-    By itself gRPC answers bytes that it cannot decode with UNKNOWN, before anybody has asked who sent them.
+    By itself gRPC answers bytes that it cannot decode with UNKNOWN, before anybody has asked who sent them, and calls
+    beyond its bound without a reason or a word on when to come back.
     """
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
+        self._open = 0
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """The same handlers come by `add_registered_method_handlers`."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        checked = {name: _tolerant(handler) for name, handler in handlers.items()}
+        checked = {name: self._checked(handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, checked),))
 
+    def _checked(self, handler: Any) -> Any:
+        def decode(data: bytes) -> Any:
+            try:
+                return handler.request_deserializer(data)
+            except DecodeError:
+                return Undecodable()
 
-def _tolerant(handler: Any) -> Any:
-    def decode(data: bytes) -> Any:
-        try:
-            return handler.request_deserializer(data)
-        except DecodeError:
-            return Undecodable()
+        encode = handler.response_serializer
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(self._bounded(handler.unary_unary), decode, encode)
+        if handler.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(self._bounded(handler.unary_stream), decode, encode)
+        # A handler that reads a stream gets the error where it reads.
+        return grpc.stream_stream_rpc_method_handler(
+            self._bounded(handler.stream_stream), handler.request_deserializer, encode
+        )
 
-    if handler.unary_unary is not None:
-        return grpc.unary_unary_rpc_method_handler(handler.unary_unary, decode, handler.response_serializer)
-    if handler.unary_stream is not None:
-        return grpc.unary_stream_rpc_method_handler(handler.unary_stream, decode, handler.response_serializer)
-    # A handler that reads a stream gets the error where it reads.
-    return handler
+    def _bounded(self, method: Callable[[Any, Context], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
+        async def call(request: Any, context: Context) -> Any:
+            if self._open >= limits.RPCS_MAX:
+                await abort(context, _too_many(self._open))
+            self._open += 1
+            try:
+                return await method(request, context)
+            finally:
+                self._open -= 1
+
+        return call
+
+
+def _too_many(open_: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"{open_} calls and streams are open at this coordinator; come back later, or go to another one",
+        retry_after_s=1.0,
+    )
 
 
 def refuse_the_rest(service: ServiceDescriptor, *roles: Role) -> Callable[[type], type]:

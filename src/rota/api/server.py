@@ -36,6 +36,11 @@ log = logging.getLogger(__name__)
 
 HEALTH_EVERY_S = 1.0
 
+PING_CALLERS_S = 60.0
+
+REFUSALS_MAX = 10_000
+"""Calls beyond the bound that are told so in our words; gRPC turns away those beyond them, and says nothing."""
+
 PEERS_STOP_S = 0.2
 """What peers have asked for last gets this long."""
 
@@ -47,6 +52,10 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     # Clients ping every 30 s; a server that allows less answers with ENHANCE_YOUR_CALM.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # Who is gone without a word keeps its stream and its polls no longer than this.
+    ("grpc.keepalive_time_ms", int(PING_CALLERS_S * 1000)),
+    ("grpc.http2.ping_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
     # gRPC drops calls that are not yet picked up beyond a thousand, which is what a reconnect storm looks like.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 200_000),
@@ -83,7 +92,7 @@ class Server:
     def __init__(self, node: Node, keys: Keys, telemetry: Telemetry, *, shared_port: bool = False) -> None:
         self._node = node
         options = (*OPTIONS, ("grpc.so_reuseport", int(shared_port)))
-        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.RPCS_MAX)
+        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.RPCS_MAX + REFUSALS_MAX)
         self._health = health_aio.HealthServicer()
         registry: Any = Registry(self._server)
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), registry)
@@ -123,6 +132,12 @@ class Server:
             log.warning("the drain did not end within %g s; what is left is found again by others", grace_s)
         await self._server.stop(max(until - self._node.clock.monotonic(), 0.0))
 
+    async def close(self) -> None:
+        """Lets go of the address without having served."""
+        # One that was not started would keep it: to such a server a stop means nothing.
+        await self._server.start()
+        await self._server.stop(0)
+
     async def _watch_health(self) -> None:
         while True:
             await self._report(self._node.healthy())
@@ -132,6 +147,8 @@ class Server:
         if serving is self._serving:
             return
         self._serving = serving
+        if not serving:
+            log.warning("not serving: %s", self._node.unwell())
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", *self._services):
             await self._health.set(service, status)
@@ -177,7 +194,7 @@ def check_authorities(field: str, path: Path) -> None:
         ) from None
 
 
-def _check(tls: TlsFiles) -> None:
+def check_files(tls: TlsFiles) -> None:
     """Refuses files that gRPC could not use, of which it would only say that the port cannot be had."""
     for path in (tls.cert, tls.key, tls.client_ca):
         if path is not None and not path.is_file():
@@ -203,7 +220,7 @@ def _credentials(tls: TlsFiles) -> grpc.ServerCredentials:
             root_certificates=None if tls.client_ca is None else tls.client_ca.read_bytes(),
         )
 
-    _check(tls)
+    check_files(tls)
     # Read again at each handshake, so that renewed certificates need no restart.
     return grpc.dynamic_ssl_server_credentials(
         fetch(), lambda: fetch(), require_client_authentication=tls.client_ca is not None

@@ -15,7 +15,7 @@ from rota.domain.tenant import TenantSettings
 from rota.domain.text import QUEUE, QUEUE_WORDS, Problems
 from rota.service.identity import require_installation
 
-SERVED: Final = frozenset({"name", "etag", "weight", "quota"})
+SERVED: Final = frozenset({"name", "etag", "weight", "quota", "history_retention"})
 QUOTA_SERVED: Final = frozenset({"max_in_flight"})
 
 
@@ -86,6 +86,7 @@ def edited(stored: TenantSettings, given: pb.Tenant, taken: Sequence[str] | None
     return TenantSettings(
         weight=merged.weight if merged.HasField("weight") else limits.WEIGHT_DEFAULT,
         max_in_flight=merged.quota.max_in_flight if merged.quota.HasField("max_in_flight") else None,
+        history_s=codec.seconds(merged.history_retention) if merged.HasField("history_retention") else None,
     )
 
 
@@ -94,7 +95,10 @@ def _not_served(problems: Problems, field: str) -> None:
 
 
 def _settings_message(settings: TenantSettings) -> pb.Tenant:
-    return pb.Tenant(weight=settings.weight, quota=pb.Quota(max_in_flight=settings.max_in_flight))
+    kept = None if settings.history_s is None else codec.duration(settings.history_s)
+    return pb.Tenant(
+        weight=settings.weight, quota=pb.Quota(max_in_flight=settings.max_in_flight), history_retention=kept
+    )
 
 
 def _id(field: str, name: str) -> str:

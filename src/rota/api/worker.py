@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
 
 from rota.api import codec
+from rota.api.effects import LedgerRpcs
 from rota.api.errors import as_refusal, status_of
 from rota.api.jobs import TraceContext
 from rota.api.rpc import Context, refuse_the_rest, stream, unary
@@ -29,6 +30,8 @@ MAX_CONNECTION_AGE_S = 1_800.0
 RECONNECT_AT_S = MAX_CONNECTION_AGE_S * 0.8
 """A GOAWAY does not end streams: the worker is asked to move before it comes."""
 BEATS_PER_TTL = 3
+BEAT_EVERY_MAX_S = 30.0
+"""However long the TTL: what passes nothing for a minute is cut or forgotten on the way, and pings do not count."""
 POLL_AGAIN_DRAINING_S = 1.0
 ANSWERS_MAX = 1_000
 """Answers that a stream may leave unread."""
@@ -37,7 +40,7 @@ POLL_AGAIN_JITTER_S = 0.2
 
 
 @refuse_the_rest(worker_pb2.DESCRIPTOR.services_by_name["WorkerService"], Role.WORKER)
-class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
+class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
     def __init__(self, node: Node, keys: Keys, telemetry: Telemetry) -> None:
         self.keys = keys
         self.calls = node.pressure.calls
@@ -80,7 +83,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             epoch=opened.epoch,
             lease_ttl=self._ttl,
             delivery_ttl=self._delivery_ttl,
-            beat_interval=codec.duration(self._node.attendance.ttl_s / BEATS_PER_TTL),
+            beat_interval=codec.duration(min(self._node.attendance.ttl_s / BEATS_PER_TTL, BEAT_EVERY_MAX_S)),
             max_wait=codec.duration(limits.LEASE_WAIT_MAX_S),
             max_results=limits.COMPLETE_BATCH_MAX,
             protocol_version=session.protocol_version,
@@ -237,11 +240,11 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         self, request: worker_pb2.CloseSessionRequest, identity: Identity, context: Context
     ) -> worker_pb2.CloseSessionResponse:
         codec.check_enum(worker_pb2.CloseMode.values(), "mode", request.mode)
-        member = await self._member(identity, request.session)
         if request.mode == worker_pb2.CLOSE_MODE_DRAIN:
-            await self._node.attendance.drain(member)
+            await self._node.attendance.drain(await self._member(identity, request.session))
             return worker_pb2.CloseSessionResponse()
-        return worker_pb2.CloseSessionResponse(released=await self._node.attendance.close(member))
+        released = await self._node.attendance.close_named(identity, codec.session_id(request.session))
+        return worker_pb2.CloseSessionResponse(released=released)
 
     async def _member(self, identity: Identity, name: str) -> Member:
         return await self._node.attendance.member(identity, codec.session_id(name))

@@ -1,7 +1,7 @@
 """`rota doctor`: looks at everything that tends to be wrong and says what to do."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -11,7 +11,7 @@ from rota.cli.errors import Exit, explain
 from rota.cli.flags import DATABASE, setting_flags
 
 if TYPE_CHECKING:
-    from rota.bootstrap import Finding
+    from rota.diagnosis import Finding
 
 T = TypeVar("T")
 
@@ -26,24 +26,39 @@ class _Own(NamedTuple):
 
 
 @setting_flags(*DATABASE)
-def doctor(context: typer.Context, json: JsonFlag = False, **flags: str | None) -> None:
+def doctor(
+    context: typer.Context,
+    invariants: Annotated[
+        bool, typer.Option("--invariants", help="Look through all rows for what must never be. Takes its time.")
+    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="With --invariants: repair what is safe to repair.")] = False,
+    json: JsonFlag = False,
+    **flags: str | None,
+) -> None:
     """Check the configuration, the database, the coordinators and the connection. Exit 1 when something is broken."""
     out = output(context, json)
+    if repair and not invariants:
+        raise typer.BadParameter("belongs to --invariants, which says what there is to repair", param_hint="--repair")
+    details: dict[str, Any] = {}
     findings: list[_Own | Finding] = []
     given = _look("configuration", lambda: settings(context, flags), findings)
     if given is not None:
-        from rota import bootstrap
+        from rota import bootstrap, diagnosis
 
         def look_at_database() -> None:
             with database(given) as url:
                 findings.extend(bootstrap.diagnose(url))
+                if invariants:
+                    checked = bootstrap.check_invariants(url, repair=repair)
+                    findings.extend(map(diagnosis.of_invariant, checked))
+                    details["invariants"] = [diagnosis.document(each) for each in checked]
 
         _look("database", look_at_database, findings)
     _look("address", lambda: _call_coordinator(context, findings), findings)
     broken = any(f.level == "error" for f in findings)
     if out.json:
         shown = [{"name": f.name, "level": f.level, "text": f.text, "remedy": f.remedy} for f in findings]
-        out.document({"ok": not broken, "findings": shown})
+        out.document({"ok": not broken, "findings": shown, **details})
     else:
         out.table(("", "CHECK", "FOUND"), [(f.level, f.name, _sentence(f)) for f in findings], fold="FOUND")
     if broken:

@@ -1,4 +1,4 @@
-"""`rota job`: creates, reads, cancels and watches jobs through the coordinator."""
+"""`rota job`: creates, reads, steers and watches jobs through the coordinator."""
 
 import sys
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ WATCH_FIRST_S: Final = 0.1
 WATCH_MOST_S: Final = 1.0
 LIST_DEFAULT: Final = 50
 
-app = typer.Typer(name="job", help="Create, read, cancel and watch jobs.", no_args_is_help=True)
+app = typer.Typer(name="job", help="Create, read, steer and watch jobs.", no_args_is_help=True)
 
 
 class State(StrEnum):
@@ -212,9 +212,49 @@ def cancel(
 
 
 @app.command()
+def retry(
+    context: typer.Context,
+    job: JobName,
+    new_generation: Annotated[
+        bool, typer.Option("--new-generation", help="For a dead job: with a new effect key.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Make a job ready now that waits for its retry, or is dead."""
+    out, name = output(context, json), values.job_id(job)
+    with client(context) as rota:
+        _show(out, rota.retry_job(name, new_generation=new_generation))
+
+
+@app.command()
+def reschedule(
+    context: typer.Context,
+    job: JobName,
+    at: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="Due at this instant, such as 2026-12-24T18:00:00Z.")
+    ] = None,
+    delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Due so long from now; 0s is now.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Move the due time of a job that has not started."""
+    out, name = output(context, json), values.job_id(job)
+    due, delay_s = values.instant("--at", at), values.duration("--delay", delay)
+    if (due is None) is (delay_s is None):
+        found = "neither" if due is None else "both"
+        raise InvalidArgument.field("--at", f"expected --at or --delay, found {found}; give one")
+    if delay_s is not None:
+        from rota.clock import SystemClock
+
+        due = values.after("--delay", SystemClock().utc(), delay_s)
+    assert due is not None
+    with client(context) as rota:
+        _show(out, rota.reschedule_job(name, due))
+
+
+@app.command()
 def attempts(context: typer.Context, job: JobName, json: JsonFlag = False) -> None:
     """List the attempts of a job, oldest first."""
-    from rota.cli.jobview import ATTEMPT_COLUMNS, attempt_json, attempt_row
+    from rota.cli.jobview import attempt_json, attempt_table
 
     out, name = output(context, json), values.job_id(job)
     with client(context) as rota:
@@ -223,7 +263,7 @@ def attempts(context: typer.Context, job: JobName, json: JsonFlag = False) -> No
         for attempt in found:
             out.document(attempt_json(attempt))
     else:
-        out.table(ATTEMPT_COLUMNS, map(attempt_row, found), fold="FAILURE", optional=("FENCE", "WORKER", "LEASED"))
+        out.table(*attempt_table(found), fold="FAILURE", optional=("FENCE", "WORKER", "LEASED"))
 
 
 @app.command()

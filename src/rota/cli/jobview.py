@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rota.cli.output import instant, one_line, span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota_sdk import Attempt, Failure, Job, Payload
 
 _SHOWN_CHARS = 2_000
@@ -152,11 +154,17 @@ def job_row(job: "Job") -> tuple[str, ...]:
     return job.name, job.type, job.queue, job.state.name, str(job.attempt), created
 
 
-ATTEMPT_COLUMNS = ("TRY", "OUTCOME", "WORKER", "LEASED", "TOOK", "FENCE", "FAILURE")
+ATTEMPT_COLUMNS = ("TRY", "OUTCOME", "WORKER", "LEASED", "TOOK", "FENCE", "EFFECT", "FAILURE")
 
 
-def attempt_row(attempt: "Attempt") -> tuple[str, ...]:
-    """The cells of ATTEMPT_COLUMNS."""
+def attempt_table(attempts: "Sequence[Attempt]") -> tuple[list[str], list[list[str]]]:
+    """Headings and cells; what is known of effects only where something is."""
+    rows = [_attempt_row(attempt) for attempt in attempts]
+    shown = [i for i, name in enumerate(ATTEMPT_COLUMNS) if name != "EFFECT" or any(row[i] for row in rows)]
+    return [ATTEMPT_COLUMNS[i] for i in shown], [[row[i] for i in shown] for row in rows]
+
+
+def _attempt_row(attempt: "Attempt") -> tuple[str, ...]:
     return (
         str(attempt.number),
         outcome(attempt),
@@ -164,6 +172,7 @@ def attempt_row(attempt: "Attempt") -> tuple[str, ...]:
         instant(attempt.lease_time),
         _between(attempt.lease_time, attempt.end_time),
         str(attempt.fence),
+        _effect(attempt),
         failure_text(attempt.failure),
     )
 
@@ -173,12 +182,20 @@ def outcome(attempt: "Attempt") -> str:
     return attempt.outcome.name if attempt.outcome else "RUNNING"
 
 
+def _effect(attempt: "Attempt") -> str:
+    """What is known of its effect, and the target's own names for it."""
+    state = attempt.effect_state.name if attempt.effect_state else ""
+    return " ".join([state, *(receipt.reference for receipt in attempt.effect_receipts)]).strip()
+
+
 def change_line(job: "Job") -> str:
     """One line about where a job is now, with the instant that belongs to the state."""
     state = job.state.name
     if job.state.terminal:
         about = payload_text(job.result) or job.reason or failure_text(job.last_failure)
         return _line(job.finish_time, state, one_line(about))
+    if state == "RETRY_WAIT" and job.due_time is None:
+        return _line(None, state, job.reason)
     if state == "RETRY_WAIT":
         return _line(job.due_time, state, f"attempt {job.attempt} failed: {failure_text(job.last_failure)}")
     if state in ("LEASED", "CANCELLING"):

@@ -12,7 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli import calendar, coordinator, imports, job, key, queue, schedule, shard, tenant, worker
+from rota.cli import (
+    calendar,
+    coordinator,
+    dead,
+    effect,
+    imports,
+    job,
+    key,
+    outbox,
+    queue,
+    redrive,
+    schedule,
+    shard,
+    tenant,
+    worker,
+)
 from rota.cli.apply import apply
 from rota.cli.context import Globals
 from rota.cli.dev import dev
@@ -45,9 +60,13 @@ app.command()(apply)
 app.add_typer(imports.app)
 app.add_typer(worker.app)
 app.add_typer(queue.app)
+app.add_typer(dead.app)
+app.add_typer(redrive.app)
+app.add_typer(effect.app)
 app.add_typer(tenant.app)
 app.add_typer(coordinator.app)
 app.add_typer(shard.app)
+app.add_typer(outbox.app)
 
 
 def _version(wanted: bool) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LIST_DEFAULT: Final = 50
-_WRAPPERS: Final = ("schedule.", "calendar.", "backfill.", "queue.", "tenant.")
+_WRAPPERS: Final = ("schedule.", "calendar.", "backfill.", "queue.", "tenant.", "redrive.")
 
 
 class Remote:

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +49,14 @@ def instant(name: str, text: str | None) -> datetime | None:
         raise InvalidArgument.field(name, f"expected an instant that UTC has too, found {text!r}") from None
 
 
+def after(name: str, now: datetime, delay_s: float) -> datetime:
+    """The instant so long from now; `name` is the option's."""
+    try:
+        return now + timedelta(seconds=delay_s)
+    except OverflowError:
+        raise InvalidArgument.field(name, "expected at most ten years, found more") from None
+
+
 def pairs(name: str, given: Iterable[str] | None) -> dict[str, str]:
     """A map from `key=value` texts."""
     found: dict[str, str] = {}
@@ -62,12 +70,39 @@ def pairs(name: str, given: Iterable[str] | None) -> dict[str, str]:
     return found
 
 
-def job_id(text: str) -> str:
+def job_id(text: str, name: str = "JOB") -> str:
     """The name of a job, jobs/{uuid}, from that or a bare uuid."""
     bare = text.removeprefix("jobs/")
     if not _UUID.fullmatch(bare):
-        raise InvalidArgument.field("JOB", f"expected jobs/<uuid> or a uuid, found {text[:80]!r}")
+        raise InvalidArgument.field(name, f"expected jobs/<uuid> or a uuid, found {text[:80]!r}")
     return f"jobs/{bare}"
+
+
+def effect_name(text: str) -> str:
+    """effects/{uuid}, from that or the bare uuid."""
+    bare = text.removeprefix("effects/")
+    if not _UUID.fullmatch(bare):
+        expected = f"expected effects/<uuid> or a uuid, found {text[:80]!r}; `rota effect list` shows them"
+        raise InvalidArgument.field("EFFECT", expected)
+    return f"effects/{bare}"
+
+
+def letter_name(text: str) -> str:
+    """deadLetters/{uuid}, from that, the name of the job, or the bare uuid."""
+    bare = text.removeprefix("deadLetters/").removeprefix("jobs/")
+    if not _UUID.fullmatch(bare):
+        expected = "expected deadLetters/<uuid>, jobs/<uuid> or a uuid"
+        raise InvalidArgument.field("LETTER", f"{expected}, found {text[:80]!r}; `rota dead list` shows them")
+    return f"deadLetters/{bare}"
+
+
+def redrive_name(text: str) -> str:
+    """redrives/{uuid}, from that or the bare uuid."""
+    bare = text.removeprefix("redrives/")
+    if not _UUID.fullmatch(bare):
+        expected = f"expected redrives/<uuid> or a uuid, found {text[:80]!r}; `rota redrive list` shows them"
+        raise InvalidArgument.field("REDRIVE", expected)
+    return f"redrives/{bare}"
 
 
 def schedule_id(text: str, name: str = "SCHEDULE", remedy: str = "") -> str:

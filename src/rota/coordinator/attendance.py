@@ -15,7 +15,7 @@ from rota.coordinator.memory import Memory
 from rota.coordinator.news import Holding
 from rota.coordinator.peers import Peers
 from rota.domain import limits
-from rota.domain.errors import AlreadyExists, ResourceExhausted, RotaError, session_gone
+from rota.domain.errors import AlreadyExists, NotFound, ResourceExhausted, RotaError, session_gone
 from rota.domain.ids import Fence, JobId, SessionId, TenantId
 from rota.domain.model import DirectiveKind, Identity, Outcome, Session, SessionState
 from rota.domain.transition import Ending
@@ -145,6 +145,16 @@ class Attendance:
         # Others may know of more.
         self._peers.tell_sessions_ended([member.id])
         return released
+
+    async def close_named(self, identity: Identity, session: SessionId) -> int:
+        """The same by its name. One that is over already is closed: whoever did not get the answer asks again."""
+        try:
+            member = await self.member(identity, session)
+        except NotFound:
+            if await self._sessions.is_closed(identity.tenant_id, session):
+                return 0
+            raise
+        return await self.close(member)
 
     def missing(self, holding: Holding) -> list[LostLease]:
         """What a session that talks to a peer does not hold of the leases of own shards, by its inventory."""

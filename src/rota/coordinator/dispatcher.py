@@ -53,6 +53,16 @@ SHARED_FOR_S = 2.0
 GUESTS_MAX = 1_000
 """Claims of peers that wait for a connection."""
 
+REST_FIRST_S = 0.1
+REST_MAX_S = 2.0
+"""No claims for so long after one that the store could not answer, longer each time."""
+
+UNDONE_S = 20.0
+"""Claims that have failed for so long without a success are a duty that is not done."""
+
+LATELY_S = 5.0
+"""The last of them is no longer ago than this: otherwise nobody knows whether one would fail."""
+
 LEASE_BYTES_MAX = limits.PAYLOAD_BYTES_MAX + limits.HEADERS_BYTES_MAX + limits.LEASE_OVERHEAD_BYTES
 """An answer with less room than this is full."""
 
@@ -117,6 +127,10 @@ class Dispatcher:
         self._give_back = give_back
         self._free = claims_at_once
         self._express_free = True
+        self._resting = False
+        self._failures = 0
+        self._failing_since = 0.0
+        self._failed_at = 0.0
         self._served: dict[TenantId, int] = {}
         """Claims on their way for each tenant."""
         self._last_tenant: TenantId | None = None
@@ -198,7 +212,7 @@ class Dispatcher:
 
     async def claim_for(self, wish: ClaimWish, wants: Wants) -> list[Grant]:
         """Claims what is ready for a session that is attached to a peer."""
-        if self._draining or not self._trusted() or len(self._guests) >= GUESTS_MAX:
+        if self._draining or self._resting or not self._trusted() or len(self._guests) >= GUESTS_MAX:
             raise Unavailable("this coordinator grants nothing for now; try again", retry_after_s=0.1)
         guest = Guest(wish, wants, asyncio.get_running_loop().create_future())
         self._guests.append(guest)
@@ -216,6 +230,8 @@ class Dispatcher:
             return
         if self._demands and self._waiting:
             self._forward()
+        if self._resting:
+            return
         while self._free and (self._waiting or self._guests) and self._trusted():
             round = self._match()
             if not round:
@@ -380,6 +396,7 @@ class Dispatcher:
         except Exception as error:
             self._failed(claims, error)
             return []
+        self._answered()
         self._settle(claims, grants)
         return grants
 
@@ -389,6 +406,7 @@ class Dispatcher:
         except Exception as error:
             self._failed(claims, error)
             return []
+        self._answered()
         self._gates.refused(found.closed)
         granted = {grant.job_id for grant in found.grants}
         passed = []
@@ -419,14 +437,39 @@ class Dispatcher:
             # A limit that was not known here may be the reason.
             self._book.follow()
 
+    def undone(self) -> list[str]:
+        """Names what this does where it has failed for long, and lately."""
+        now = self._clock.monotonic()
+        failing = self._failures and now - self._failing_since > UNDONE_S and now - self._failed_at < LATELY_S
+        return ["claims"] if failing else []
+
+    def _answered(self) -> None:
+        if self._failures:
+            log.info("claims work again after %d failures", self._failures)
+            self._failures = 0
+
+    def _rest(self) -> None:
+        """What cannot be claimed now is looked up again and would be claimed again, as fast as the store refuses."""
+        self._failed_at = self._clock.monotonic()
+        if not self._failures:
+            self._failing_since = self._failed_at
+        self._failures += 1
+        if not self._resting:
+            self._resting = True
+            wait_s = min(REST_FIRST_S * 2.0 ** min(self._failures - 1, 10), REST_MAX_S)
+            asyncio.get_running_loop().call_later(wait_s * self._clock.rng.uniform(0.5, 1.0), self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        self.pump()
+
     def _failed(self, claims: Sequence[Claim], error: Exception) -> None:
-        log.log(
-            logging.WARNING if isinstance(error, RotaError) else logging.ERROR,
-            "a claim of %d jobs failed: %s",
-            len(claims),
-            error,
-            exc_info=not isinstance(error, RotaError),
-        )
+        if isinstance(error, Unavailable):
+            self._rest()
+            if self._failures == 1:
+                log.warning("a claim of %d jobs failed, trying again: %s", len(claims), error)
+        else:
+            log.error("a claim of %d jobs failed: %s", len(claims), error, exc_info=not isinstance(error, RotaError))
         for claim in claims:
             self._memory.claimed(claim.entry.id)
         self._give_back([_doubt(claim) for claim in claims])

@@ -48,11 +48,14 @@ class Memory:
         self.on_late: Callable[[Sequence[Entry]], None] = lambda entries: None
         self.on_member_gone: Callable[[Member], None] = lambda member: None
         self.on_queues: Callable[[], None] = lambda: None
+        self.on_other_database: Callable[[], None] = lambda: None
+        """The database is not the one that it was: what is known by a version may be something else there."""
         self.on_lease_ended: Callable[[JobId], None] = lambda job: None
         self.on_shards_gone: Callable[[frozenset[ShardNo]], None] = lambda shards: None
         self.on_rewind: Callable[[ShardNo, Position], None] = lambda shard, position: None
         self._timers: list[tuple[int, str, Entry]] = []
-        self._timed: set[str] = set()
+        self._timed: dict[str, int] = {}
+        """When each is due: a timer that says otherwise is of a job that was moved."""
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._finish_waiters: dict[JobId, dict[asyncio.Event, None]] = {}
@@ -69,9 +72,13 @@ class Memory:
         new = 0
         ready = False
         for entry in entries:
-            if entry.shard not in self.terms or entry.id in self.claiming or entry.due_us > horizon_us:
+            if entry.shard not in self.terms or entry.id in self.claiming:
                 continue
-            if entry.id in self.ready or entry.id in self._timed:
+            if entry.id in self.ready or self._timed.get(entry.id) == entry.due_us:
+                continue
+            # It may have been moved: the timer that it has counts no more.
+            self._timed.pop(entry.id, None)
+            if entry.due_us > horizon_us:
                 continue
             if entry.start_by is not None and entry.start_by * 1e6 <= now_us:
                 self.on_late([entry])
@@ -80,7 +87,7 @@ class Memory:
                 new += 1
             elif len(self._timers) < TIMERS_MAX:
                 heapq.heappush(self._timers, (entry.due_us, entry.id, entry))
-                self._timed.add(entry.id)
+                self._timed[entry.id] = entry.due_us
                 new += 1
             else:
                 self.on_rewind(entry.shard, entry.position)
@@ -120,8 +127,10 @@ class Memory:
         now_us = int(self._database_clock.now() * 1e6)
         moved = 0
         while self._timers and self._timers[0][0] <= now_us and moved < RELEASED_AT_ONCE:
-            _, id, entry = heapq.heappop(self._timers)
-            self._timed.discard(id)
+            due_us, id, entry = heapq.heappop(self._timers)
+            if self._timed.get(id) != due_us:
+                continue
+            del self._timed[id]
             if entry.shard in self.terms:
                 self._metrics.observe("rota.lag.eligible", (now_us - entry.due_us) / 1e6)
                 self.ready.push(entry)
@@ -136,7 +145,7 @@ class Memory:
         self.in_flight.forget_shards(shards, self.members)
         self._timers = [item for item in self._timers if item[2].shard not in shards]
         heapq.heapify(self._timers)
-        self._timed = {item[1] for item in self._timers}
+        self._timed = {id: due_us for due_us, id, _ in self._timers if self._timed.get(id) == due_us}
         self.on_shards_gone(shards)
 
     def close(self) -> None:

@@ -7,7 +7,9 @@ from operator import attrgetter
 
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.attendance import Attendance
+from rota.coordinator.auditor import Auditor
 from rota.coordinator.commits import Batcher
+from rota.coordinator.contact import Contact
 from rota.coordinator.demand import Demands
 from rota.coordinator.dispatcher import Dispatcher
 from rota.coordinator.forwarding import Forwarding
@@ -24,6 +26,7 @@ from rota.coordinator.poller import Poller
 from rota.coordinator.pressure import Pressure, weight_of_call, weight_of_result
 from rota.coordinator.queuebook import QueueBook
 from rota.coordinator.reaper import Reaper
+from rota.coordinator.redriver import Redriver
 from rota.coordinator.sweeper import Sweeper
 from rota.domain import limits
 from rota.domain.ids import CoordinatorId
@@ -31,14 +34,21 @@ from rota.domain.model import DirectiveKind, Result, Settlement
 from rota.service.backfills import Backfills
 from rota.service.calendars import Calendars
 from rota.service.completions import Completions
+from rota.service.deadletters import DeadLetters
+from rota.service.effects import Effects
 from rota.service.fires import Fires
+from rota.service.invariants import Invariants
 from rota.service.jobs import CreateAnswer, Jobs
 from rota.service.leases import Leases
 from rota.service.queues import Queues
 from rota.service.repairs import Repairs
 from rota.service.schedules import Schedules
 from rota.service.sessions import Sessions
+from rota.service.steering import Steering
 from rota.service.tenants import Tenants
+from rota.store.deadport import DeadLetterStore
+from rota.store.effectport import EffectStore
+from rota.store.invariantport import InvariantStore
 from rota.store.port import (
     CreateCall,
     HistoryStore,
@@ -77,6 +87,8 @@ class Node:
         reader: JobReader,
         leases: LeaseStore,
         outcomes: OutcomeStore,
+        dead_letters: DeadLetterStore,
+        effects: EffectStore,
         sessions: SessionStore,
         shards: ShardStore,
         history: HistoryStore,
@@ -93,6 +105,7 @@ class Node:
         history_s: float,
         dial: Dial | None = None,
         peer_address: str = "",
+        invariants: InvariantStore | None = None,
     ) -> None:
         metrics = telemetry.metrics
         self.id = id
@@ -104,6 +117,7 @@ class Node:
         self.memory = Memory(self.database_clock, metrics, self.peers)
         self.jobs = Jobs(jobs, reader, outcomes, self.memory, metrics)
         self.completions = Completions(outcomes, self.memory, clock, metrics, telemetry.traces)
+        self.effects = Effects(effects, outcomes, self.memory, clock, metrics)
         self.sessions = Sessions(sessions, id, session_ttl_s, metrics)
         self._metrics = metrics
         self.reaper = Reaper(
@@ -203,21 +217,42 @@ class Node:
         self.queues = Queues(queues, self.jobs, self.memory, clock)
         self.tenants = Tenants(tenants, self.memory)
         self.fleet = fleet
+        self.dead_letters = DeadLetters(dead_letters, self.memory, clock, metrics)
+        self.steering = Steering(jobs, self.jobs, self.dead_letters, self.memory)
+        self._redriver = Redriver(self.dead_letters, clock)
         self.backfills = Backfills(schedules, fires, self.memory, clock, self.database_clock, telemetry.traces)
         firing = Fires(
             fires, self.schedules, self.jobs, id, self.memory, clock, self.database_clock, metrics, telemetry.traces
         )
         self.materializer = Materializer(self.memory, fires, firing, self.backfills, clock, self.database_clock)
+
+        def forget_versions() -> None:
+            firing.forget()
+            self._book.forget()
+
+        self.memory.on_other_database = forget_versions
         self._sweeper = Sweeper(self.memory, fires, Repairs(fires, firing, id, metrics), clock, self.database_clock)
+        self.invariants = (
+            None if invariants is None else Invariants(invariants, fires, self.completions, self.jobs, clock, metrics)
+        )
         self.draining = asyncio.Event()
-        self._janitor = Janitor(history, clock, history_s=history_s)
+        self._janitor = Janitor(history, effects, clock, history_s=history_s)
         self._loops: list[Loop] = [
             self.ownership,
             self.poller,
             self.materializer,
             self._sweeper,
             self.reaper,
+            self._redriver,
             self._janitor,
+        ]
+        if self.invariants is not None:
+            self._loops.append(Auditor(self.memory, self.invariants, clock))
+        contact = Contact(self.memory.members, self.peers, clock, max(session_ttl_s, term_s))
+        self.ownership.undone = lambda: [
+            *self.stalled(vital=True),
+            *contact.undone(),
+            *self.dispatcher.undone(),
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._measure()
@@ -236,8 +271,20 @@ class Node:
         self._tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in self._loops]
 
     def healthy(self) -> bool:
-        """Whether this coordinator makes progress: its term is renewed and it is not leaving."""
-        return self.ownership.trusted() and not self.draining.is_set()
+        return not self.unwell()
+
+    def unwell(self) -> str:
+        """Why this coordinator makes no progress, whether or not its process lives; empty when it does."""
+        if self.draining.is_set():
+            return "it is leaving"
+        if not self.ownership.trusted():
+            return "its term is not renewed"
+        stalled = self.stalled(vital=True)
+        return f"no progress of: {', '.join(stalled)}" if stalled else ""
+
+    def stalled(self, *, vital: bool = False) -> list[str]:
+        """The duties that make no progress; only those without which work stands still, if so wanted."""
+        return [loop.name for loop in self._loops if loop.stalled() and (loop.vital or not vital)]
 
     async def drain(self) -> None:
         """Hands the shards over, answers parked polls, asks sessions to reconnect, and writes what is on its way.
@@ -245,7 +292,7 @@ class Node:
         Shards go first, so that another owner serves them while this one waits for the rest.
         """
         self.draining.set()
-        await self._end([self.ownership, self.poller, self.materializer, self._sweeper, self._janitor])
+        await self._end([loop for loop in self._loops if loop is not self.reaper])
         await self.dispatcher.drain()
         try:
             await self.ownership.leave()
@@ -285,4 +332,5 @@ class Node:
         self._metrics.gauge("rota.inflight.leases", lambda: len(memory.in_flight))
         self._metrics.gauge("rota.polls.parked", lambda: self.dispatcher.parked)
         self._metrics.gauge("rota.peers", lambda: len(self.peers))
+        self._metrics.gauge("rota.loops.stalled", lambda: len(self.stalled()))
         self._metrics.gauge("rota.clock.skew_seconds", self.database_clock.skew_s)

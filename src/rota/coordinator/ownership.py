@@ -5,6 +5,9 @@ deadline, two thirds of the term counted from before the renewal was sent, only 
 
 Each coordinator brings itself to its own share (`domain.balance`): it takes what is free up to that, and gives away
 what it has above it, telling the taker, so that a shard is without an owner for a moment only.
+
+An owner that cannot do all of its duties *resigns* while others can: it gives all shards up and rests. Renewals alone
+would keep shards that nobody works for.
 """
 
 import asyncio
@@ -26,6 +29,10 @@ log = logging.getLogger(__name__)
 
 RENEW_SHARE = 4
 """Renewals in one term."""
+
+REST_FIRST_S = 60.0
+REST_MAX_S = 3_600.0
+"""After it has resigned a coordinator comes back when this is over, each time twice as long."""
 
 EXPIRY_MARGIN_S = 0.05
 """So long after another's term its shards are looked for."""
@@ -61,7 +68,16 @@ class Ownership(Loop):
         self._term_s = term_s
         self._on_acquired = on_acquired
         self._trusted_until = 0.0
+        self._incarnation = ""
+        self._clock_went_back = False
+        database_clock.on_step.append(self._clock_stepped)
         self._leaving = False
+        self.undone: Callable[[], Sequence[str]] = tuple
+        """Names the duties of this coordinator that are not done."""
+
+        self._resting_until: float | None = None
+        self._rest_s = REST_FIRST_S
+        self._returned_at = 0.0
         self._renewals = 0
         self._turn = asyncio.Lock()
         """Steps and take-overs never mix. Nobody waits for a peer within it, who may wait for this one."""
@@ -83,7 +99,8 @@ class Ownership(Loop):
         async with self._turn:
             roster = await self._step()
             plan = {peer: count for peer, count in self._plan(roster).items() if self._peers.can_be_given(peer)}
-            given = await self._give_up(sum(plan.values())) if plan else []
+            count = sum(plan.values()) if self._resting_until is None else len(self._memory.terms)
+            given = await self._give_up(count) if count else []
         await self._offer(given, plan)
         others = [each.expires_in_s for each in roster.living if each.id != self._coordinator]
         return min([self._term_s / RENEW_SHARE, *(left_s + EXPIRY_MARGIN_S for left_s in others)])
@@ -91,7 +108,7 @@ class Ownership(Loop):
     async def take_over(self, shards: Sequence[ShardNo]) -> list[ShardNo]:
         """Acquires shards that a peer has given up; those that it got."""
         async with self._turn:
-            if self._leaving or not self.trusted():
+            if self._leaving or self._resting_until is not None or not self.trusted():
                 return []
             taken = {term.shard: term for term in await self._shards.acquire(self._coordinator, len(shards), shards)}
             await self._begin(taken)
@@ -117,11 +134,27 @@ class Ownership(Loop):
         sent_at = self.clock.monotonic()
         alive, now = await self._shards.renew(self._coordinator, self._term_s)
         self._database_clock.observe(now, sent_at)
-        if not alive:
-            await self._start_over()
+        if self._clock_went_back:
+            # Whoever died before it would live on for as long as it went back, and its shards with nobody.
+            await self._shards.shorten(self._term_s)
+            self._clock_went_back = False
+        roster = await self._shards.roster()
+        if self._is_another(roster.incarnation):
+            self._memory.on_other_database()
+            await self._start_over(
+                "the database is another one than before, a promoted standby or a restored backup, and may have "
+                "forgotten what was committed last"
+            )
+            roster = await self._shards.roster()
+        elif not alive:
+            await self._start_over("the term ran out before it was renewed")
+            roster = await self._shards.roster()
         else:
             self._trust(sent_at)
-        roster = await self._take_share(await self._shards.roster())
+        self._incarnation = roster.incarnation or self._incarnation
+        roster = await self._rest_if_unfit(roster)
+        if self._resting_until is None:
+            roster = await self._take_share(roster)
         await self._follow(roster)
         if self._renewals % RENEW_SHARE == 0:
             # Whoever changed them has told; this is for what was not heard.
@@ -131,6 +164,36 @@ class Ownership(Loop):
         self._memory.release_due()
         self._memory.on_ready()
         return roster
+
+    async def _rest_if_unfit(self, roster: Roster) -> Roster:
+        """Resigns where duties are not done and others are there, and comes back later, or once nobody else is there;
+        the roster after it."""
+        now = self.clock.monotonic()
+        others = any(each.id != self._coordinator and not each.draining for each in roster.living)
+        undone = self.undone()
+        if self._resting_until is None:
+            if not undone or not others:
+                return roster
+            if now - self._returned_at > REST_MAX_S:
+                self._rest_s = REST_FIRST_S
+            log.error(
+                "no progress of: %s; giving all %d shards up to other coordinators, for %g s or longer",
+                ", ".join(undone),
+                len(self._memory.terms),
+                self._rest_s,
+            )
+            await self._shards.drain(self._coordinator)
+            self._resting_until = now + self._rest_s
+            self._rest_s = min(self._rest_s * 2, REST_MAX_S)
+        elif not others or (now >= self._resting_until and not undone):
+            log.warning("taking shards again")
+            self._resting_until = None
+            self._returned_at = now
+            await self._shards.release(self._coordinator)
+            await self.register()
+        else:
+            return roster
+        return await self._shards.roster()
 
     async def _take_share(self, roster: Roster) -> Roster:
         """Acquires what is free, up to the own share; the roster after it."""
@@ -191,14 +254,23 @@ class Ownership(Loop):
         else:
             log.info("handed %d of %d shards over to coordinator %s", len(taken), len(shards), peer)
 
-    async def _start_over(self) -> None:
-        # The term ran out, so anything may have happened to the shards. Fences of the old epochs stay valid for the
-        # leases that carry them; new ones come from new epochs.
-        log.warning("the term ran out before it was renewed: starting over with new epochs")
+    def _clock_stepped(self, step_s: float) -> None:
+        self._clock_went_back |= step_s < 0
+
+    def _is_another(self, incarnation: str) -> bool:
+        return bool(incarnation and self._incarnation) and incarnation != self._incarnation
+
+    async def _start_over(self, why: str) -> None:
+        # Anything may have happened to the shards. Fences of the old epochs stay valid for the leases that carry them;
+        # new ones come from new epochs.
+        log.warning("%s: starting over with new epochs", why)
         self._trusted_until = 0.0
         self._memory.forget_shards(frozenset(self._memory.terms))
         await self._shards.release(self._coordinator)
         await self.register()
+        if self._resting_until is not None:
+            # Or the others would leave it a share, which it does not take.
+            await self._shards.drain(self._coordinator)
 
     def _trust(self, sent_at: float) -> None:
         self._trusted_until = sent_at + self._term_s * 2 / 3

@@ -212,6 +212,10 @@ class Peers:
         peer.link = object()
         return peer.link
 
+    def hears_any(self) -> bool:
+        """Whether a peer tells anything: one that does not can claim nothing here either."""
+        return any(peer.link is not None for peer in self._peers.values())
+
     def hear(self, id: CoordinatorId, news: News) -> None:
         if id in self._peers:
             self._hearing.heard(id, news)

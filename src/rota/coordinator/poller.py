@@ -70,11 +70,15 @@ class Poller(Loop):
 
     async def begin(self, shards: Sequence[ShardNo]) -> None:
         """Starts on shards just acquired, from their watermarks."""
-        self._watermarks |= await self._shards.watermarks(shards)
+        stored = await self._shards.watermarks(shards)
+        for marks in (self._watermarks, self._stored_watermarks):
+            # What was known of them is over: a database that is older than it takes work up that was done.
+            for shard in shards:
+                marks.pop(shard, None)
+            marks |= stored
         for shard in shards:
             self._ahead[shard] = self._start(shard)
             self._rescan[shard] = self._start(shard)
-        self._stored_watermarks |= {s: self._watermarks[s] for s in shards if s in self._watermarks}
         self.wake()
 
     async def step(self) -> float:
@@ -89,6 +93,7 @@ class Poller(Loop):
             await self._read_again(owned)
         if now >= self._watermarks_at:
             self._watermarks_at = now + WATERMARK_EVERY_S
+            await self._follow_watermarks(owned)
             await self._note_watermarks()
         if full or more:
             return 0.0
@@ -230,6 +235,13 @@ class Poller(Loop):
         else:
             strangers[session] = None
         self._memory.adopt(flight)
+
+    async def _follow_watermarks(self, owned: Sequence[ShardNo]) -> None:
+        """A mark that somebody has set back, since a live job lies before it, holds here too: from there on again."""
+        for shard, mark in (await self._shards.watermarks(owned)).items():
+            if mark < self._stored_watermarks.get(shard, FIRST.due_us):
+                self._watermarks[shard] = self._stored_watermarks[shard] = mark
+                self._rescan[shard] = self._start(shard)
 
     async def _note_watermarks(self) -> None:
         moved = {

@@ -36,6 +36,10 @@ class QueueBook:
             return
         self._task = asyncio.create_task(self._look(), name="queue settings")
 
+    def forget(self) -> None:
+        """Reads all of it the next time, whatever its version."""
+        self._version = None
+
     async def refresh(self) -> None:
         """Raises Unavailable; what was known stays."""
         found = await self._store.configs(self._version)

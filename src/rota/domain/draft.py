@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from rota.domain import limits
 from rota.domain.model import JobSpec, RetryPolicy, Timeouts
-from rota.domain.text import QUEUE, TYPE, Problems, too_large
+from rota.domain.text import QUEUE, TYPE, Problems, map_bytes, too_large
 
 QUEUE_DEFAULT = "default"
 
@@ -15,7 +15,8 @@ _DEFAULT_TIMEOUTS = Timeouts()
 def check_job(problems: Problems, at: str, spec: JobSpec, now: datetime) -> None:
     """Checks a wish for a job. `at` is the path of its message, such as `job` or `requests[3].job`.
 
-    A payload over its limit is raised at once, since it has a reason of its own; all else is collected.
+    A payload or a block of headers over its limit is raised at once, since that has a reason of its own; all else is
+    collected.
     """
     if not TYPE.fullmatch(spec.type):
         problems.pattern(
@@ -40,14 +41,17 @@ def check_job(problems: Problems, at: str, spec: JobSpec, now: datetime) -> None
         problems.text(f"{at}.payload.content_type", spec.payload.content_type, limits.CONTENT_TYPE_BYTES_MAX)
     if spec.headers:
         headers = dict(spec.headers)
+        size = map_bytes(headers)
+        if size > limits.HEADERS_BYTES_MAX:
+            raise too_large(f"{at}.headers", "a block of headers", size, limits.HEADERS_BYTES_MAX)
         problems.text_map(f"{at}.headers", headers, limits.HEADERS_MAX, limits.HEADERS_BYTES_MAX)
         for key in headers:
             if key.lower().startswith("rota-"):
                 problems.add(f"{at}.headers", f"must not use the reserved prefix rota-, found {key[:40]!r}")
     if spec.labels:
         problems.text_map(f"{at}.labels", dict(spec.labels), limits.LABELS_MAX, limits.LABELS_BYTES_MAX)
-    if spec.run_time is not None and spec.run_time > now + timedelta(seconds=limits.HORIZON_S):
-        problems.add(f"{at}.run_time", f"must be within ten years, found {spec.run_time.isoformat()}")
+    if spec.run_time is not None:
+        check_run_time(problems, f"{at}.run_time", spec.run_time, now)
     if spec.retry is not _DEFAULT_RETRY:
         _check_retry(problems, f"{at}.retry_policy", spec.retry)
     if spec.timeouts is not _DEFAULT_TIMEOUTS:
@@ -56,6 +60,11 @@ def check_job(problems: Problems, at: str, spec: JobSpec, now: datetime) -> None
         problems.text(f"{at}.effect_key", spec.effect_key, limits.EFFECT_KEY_BYTES_MAX)
     if spec.concurrency_key:
         problems.text(f"{at}.concurrency_key", spec.concurrency_key, limits.CONCURRENCY_KEY_BYTES_MAX)
+
+
+def check_run_time(problems: Problems, field: str, run_time: datetime, now: datetime) -> None:
+    if run_time > now + timedelta(seconds=limits.HORIZON_S):
+        problems.add(field, f"must be within ten years, found {run_time.isoformat()}")
 
 
 def check_dedupe(problems: Problems, at: str, spec: JobSpec) -> None:

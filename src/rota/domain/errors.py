@@ -118,8 +118,9 @@ def stale_fence(job: str, sent: int, current: int | None, cause: str) -> Aborted
     metadata = {"cause": cause}
     if current is not None:
         metadata["fence"] = str(current)
+    why = "unknown job: its history is over, or the name is wrong" if cause == "UNKNOWN_JOB" else None
     return Aborted(
-        f"jobs/{job}: fence {sent} is stale ({cause.lower().replace('_', ' ')}); drop this outcome",
+        f"jobs/{job}: fence {sent} is stale ({why or cause.lower().replace('_', ' ')}); drop this outcome",
         reason="STALE_FENCE",
         metadata=metadata,
     )
@@ -152,4 +153,7 @@ def session_gone(session: str) -> NotFound:
 
 def job_not_found(job: str) -> NotFound:
     """No such job in the caller's tenant."""
-    return NotFound(f"jobs/{job}: not found; its history may have been dropped, or the name is wrong")
+    return NotFound(
+        f"jobs/{job}: not found; it ended longer ago than its tenant's history is kept (14 days, unless set "
+        "otherwise), or the name is wrong"
+    )

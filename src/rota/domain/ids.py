@@ -21,6 +21,7 @@ CoordinatorId = NewType("CoordinatorId", str)
 ShardNo = NewType("ShardNo", int)
 Fence = NewType("Fence", int)
 ScheduleUid = NewType("ScheduleUid", str)
+EffectId = NewType("EffectId", str)
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _UUID_ANY_CASE = re.compile(r"[0-9A-Fa-f]{8}(-?)[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{4}\1[0-9A-Fa-f]{12}")

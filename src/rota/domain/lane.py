@@ -54,7 +54,8 @@ FIRST = Position(-62_135_596_800_000_000, "00000000-0000-0000-0000-000000000000"
 @dataclass(slots=True)
 class Entry:
     """A due (or soon due) job as the queue knows it. Times are seconds since 1970 by the database's clock; `size` is
-    what its lease weighs in an answer, in bytes."""
+    what its lease weighs in an answer, in bytes. From `start_by` on it is not handed out any more: that is the end of
+    timeouts.start_by or of timeouts.total, whichever comes first."""
 
     tenant_id: TenantId
     id: JobId

@@ -52,6 +52,26 @@ RELEASE_DELAY_MAX_S: Final = 3_600.0
 UNCOUNTED_ATTEMPTS_MAX: Final = 20
 """Undelivered and released attempts do not count, up to this many; the next one counts."""
 
+DEAD_LETTERS_NAMED_MAX: Final = 1_000
+"""Dead letters that one call names, and that one call discards."""
+
+REDRIVES_PER_LETTER_MAX: Final = 20
+"""How often a letter is redriven in bulk: what dies as often is not helped by trying again."""
+
+REDRIVES_RUNNING_MAX: Final = 4
+"""Redrives of one tenant that run at a time."""
+
+REDRIVE_RATE_DEFAULT: Final = 10.0
+REDRIVE_RATE_MIN: Final = 0.001
+REDRIVE_RATE_MAX: Final = 1_000.0
+"""Jobs a second."""
+
+PAST_ATTEMPTS_MAX: Final = 1_000
+"""Attempts that stay with a dead letter, the newest."""
+
+PAST_MESSAGE_CHARS_MAX: Final = 500
+"""Of a failure's message, for all but the newest of these."""
+
 RUN_TIMEOUT_DEFAULT_S: Final = 3_600.0
 RUN_TIMEOUT_MAX_S: Final = 7 * DAY_S
 START_BY_MAX_S: Final = 366 * DAY_S
@@ -203,6 +223,12 @@ PAGE_SIZE_MAX: Final = 1_000
 
 SHARD_COUNT: Final = 256
 REQUEST_LIFE_S: Final = 7 * DAY_S
+"""Also the shortest life of history: a late repetition finds what it is a repetition of."""
+
+HISTORY_MIN_S: Final = DAY_S
+HISTORY_MAX_S: Final = 3_660 * DAY_S
+HISTORIES_MAX: Final = 64
+"""Tenants with a span of their own: each has tables of its own."""
 
 LOOKAHEAD_S: Final = 10.0
 """Jobs due within this span are read into memory."""
@@ -212,3 +238,6 @@ QUEUE_ENTRIES_MAX: Final = 20_000
 
 FENCE_COUNTER_BITS: Final = 32
 EPOCH_MAX: Final = (1 << 31) - 1
+EPOCH_STEP: Final = 1 << 16
+"""How far epochs go ahead where a database may have forgotten some: more owners than a shard ever had in what a standby
+lags behind, or since a backup."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 
 from rota.domain import limits
-from rota.domain.ids import CoordinatorId, Fence, JobId, ScheduleUid, SessionId, ShardNo, TenantId
+from rota.domain.ids import CoordinatorId, EffectId, Fence, JobId, ScheduleUid, SessionId, ShardNo, TenantId
 from rota.domain.tenant import TenantSettings
 
 
@@ -38,6 +38,14 @@ class Outcome(IntEnum):
     LEASE_LOST = 5
     UNDELIVERED = 6
     TIMED_OUT = 7
+
+
+class DeadCause(IntEnum):
+    """Why a job is dead."""
+
+    ATTEMPTS_EXHAUSTED = 1
+    NOT_RETRYABLE = 2
+    TOTAL_TIMEOUT = 3
 
 
 class EffectState(IntEnum):
@@ -224,6 +232,8 @@ class Job:
     reason: str
     traceparent: str
     origin: JobOrigin | None = None
+    held_for: EffectId | None = None
+    """The effect in doubt that it waits for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +279,10 @@ class LiveJob:
     start_by: float | None
     """Seconds since 1970, while it counts: until an attempt has counted."""
     concurrency_key: str = ""
+    attempts_before: int = 0
+    """Those of `attempt` that belong to lives before this one, which ended in death."""
+    held_for: EffectId | None = None
+    """The effect in doubt that it is held for, from the end of its attempt on."""
 
 
 @dataclass(slots=True)

@@ -141,8 +141,10 @@ def decide(
 
 
 def armed(timer: Timer, overlap: OverlapPolicy, coming: Fire | None, now: datetime, *, more: bool = False) -> Timer:
-    """The timer set for what comes next."""
+    """The timer set for what comes next. Where nothing comes, the end of an active one is for its next step to find."""
     arm_at, nominal, due = _arm(timer.state, timer.buffered, overlap, coming, now, more=more)
+    if timer.state is ScheduleState.ACTIVE and arm_at is None:
+        arm_at = now
     return replace(timer, arm_at=arm_at, next_nominal=nominal, next_due=due)
 
 

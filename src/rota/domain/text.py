@@ -1,6 +1,7 @@
 """Texts from outside: what PostgreSQL and UTF-8 can hold, and how long they may be."""
 
 import re
+from collections.abc import Mapping
 
 from rota.domain import limits
 from rota.domain.errors import FieldViolation, InvalidArgument
@@ -45,13 +46,12 @@ class Problems:
         if len(values) > count_max:
             self.add(field, f"must have at most {count_max} entries, found {len(values)}")
             return {}
-        size = 0
         for key, value in values.items():
             if not key:
                 self.add(field, "must not have an empty key")
             self.text(f"{field}[{key[:40]!r}] (key)", key, limits.MAP_KEY_BYTES_MAX)
             self.text(f"{field}[{key[:40]!r}]", value, bytes_max)
-            size += len(key.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))
+        size = map_bytes(values)
         if size > bytes_max:
             self.add(field, f"must be at most {bytes_max} bytes in all, found {size}")
         return values
@@ -101,12 +101,20 @@ def clean(value: str, limit: int) -> str:
     return value.replace("\0", "").encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
+def map_bytes(values: Mapping[str, str]) -> int:
+    """What a map of texts weighs, keys included."""
+    return sum(
+        [len(key.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace")) for key, value in values.items()]
+    )
+
+
 def too_large(field: str, what: str, size: int, limit: int) -> InvalidArgument:
     """The refusal of bytes over their limit."""
     return InvalidArgument.field(
         field,
         f"{what} of {size} bytes is over the limit of {limit}; store the data elsewhere and send a reference",
         reason="PAYLOAD_TOO_LARGE",
+        field=field,
         limit=str(limit),
         found=str(size),
     )

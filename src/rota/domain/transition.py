@@ -3,7 +3,8 @@
     SCHEDULED ─ due ─▶ READY ─ claim ─▶ LEASED ─ success ─▶ SUCCEEDED
         ▲                ▲                 │ ├─ failure, attempts left ─▶ RETRY_WAIT ─ due ─▶ READY
         │                └─ released ──────┤ ├─ failure, none left ─────▶ DEAD
-        └── not claimed before start_by: EXPIRED      └─ cancel ─▶ CANCELLING ─ any end but success ─▶ CANCELLED
+        ├── not claimed before start_by: EXPIRED      └─ cancel ─▶ CANCELLING ─ any end but success ─▶ CANCELLED
+        └── not claimed before the total timeout: DEAD
 
 The hot statements of the store (claim, success) carry the same guards in SQL, because a rule cannot be asked per row
 there: that is the one deliberate duplication, and the store suite proves that both agree.
@@ -14,8 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rota.domain import limits, retry
+from rota.domain.effect import HELD_UNTIL
 from rota.domain.errors import FailedPrecondition
-from rota.domain.model import CancelMode, EffectState, Failure, JobState, LiveJob, Outcome
+from rota.domain.model import CancelMode, DeadCause, EffectState, Failure, JobState, LiveJob, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,13 @@ class Finish:
     state: JobState
     counted: bool
     reason: str = ""
+    cause: DeadCause | None = None
+    """With DEAD."""
 
 
 Decision = Requeue | Finish
+
+PAST_TOTAL = "the next attempt would start after the total timeout"
 
 
 def end_attempt(job: LiveJob, ending: Ending, now: datetime, rng: random.Random) -> Decision:
@@ -57,20 +63,32 @@ def end_attempt(job: LiveJob, ending: Ending, now: datetime, rng: random.Random)
     counted = _counts(job, ending.outcome)
     if job.state is JobState.CANCELLING:
         return Finish(JobState.CANCELLED, counted)
+    if job.held_for is not None and ending.retryable:
+        # An effect of it is in doubt: it waits for an operator, whatever is left of its attempts.
+        return Requeue(JobState.RETRY_WAIT, job.deadline_at or HELD_UNTIL, counted)
     if counted:
         used = job.attempts_counted + 1
         if not ending.retryable or (ending.failure and ending.failure.type in job.retry.non_retryable_types):
-            return Finish(JobState.DEAD, counted, "the failure is not retryable")
+            return Finish(JobState.DEAD, counted, "the failure is not retryable", DeadCause.NOT_RETRYABLE)
         if used >= job.retry.max_attempts:
-            return Finish(JobState.DEAD, counted, f"all {job.retry.max_attempts} attempts are used up")
+            reason = f"all {job.retry.max_attempts} attempts are used up"
+            return Finish(JobState.DEAD, counted, reason, DeadCause.ATTEMPTS_EXHAUSTED)
         # A lost worker has cost its whole TTL already, and says nothing against running the job again at once.
         wait_s = 0.0 if ending.outcome is Outcome.LEASE_LOST else retry.delay_s(job.retry, used, ending.delay_s, rng)
     else:
         wait_s = ending.delay_s
     due_at = now + timedelta(seconds=wait_s)
     if job.deadline_at is not None and due_at > job.deadline_at:
-        return Finish(JobState.DEAD, counted, "the next attempt would start after the total timeout")
+        return Finish(JobState.DEAD, counted, PAST_TOTAL, DeadCause.TOTAL_TIMEOUT)
     return Requeue(JobState.RETRY_WAIT if counted else JobState.SCHEDULED, due_at, counted)
+
+
+def expire(job: LiveJob) -> Finish:
+    """What becomes of a waiting job that is not handed out any more: its start_by has passed, or its total timeout,
+    whichever comes first."""
+    if job.deadline_at is not None and (job.start_by is None or job.deadline_at.timestamp() < job.start_by):
+        return Finish(JobState.DEAD, counted=False, reason=PAST_TOTAL, cause=DeadCause.TOTAL_TIMEOUT)
+    return Finish(JobState.EXPIRED, counted=False, reason="not leased before start_by")
 
 
 def cancel(job: LiveJob, mode: CancelMode) -> JobState:
@@ -90,5 +108,6 @@ def cancel(job: LiveJob, mode: CancelMode) -> JobState:
 
 def _counts(job: LiveJob, outcome: Outcome) -> bool:
     if outcome in (Outcome.RELEASED, Outcome.UNDELIVERED):
-        return job.attempt - job.attempts_counted > limits.UNCOUNTED_ATTEMPTS_MAX
+        uncounted = job.attempt - job.attempts_before - job.attempts_counted
+        return uncounted > limits.UNCOUNTED_ATTEMPTS_MAX
     return True

@@ -81,10 +81,11 @@ class Changing:
         timer = replace(before, version=before.version + 1)
         if moved:
             # Nothing that the new rule names before this instant was ever promised.
-            timer = replace(await self._back_to(schedule, timer, now), cursor=now, episode=None)
+            split = _decided_until(schedule, now)
+            timer = replace(await self._back_to(schedule, timer, split), cursor=split, episode=None)
             if timer.state is ScheduleState.PAUSED:
-                timer = replace(timer, paused_at=now)
-            rule.require_next(now)
+                timer = replace(timer, paused_at=split)
+            rule.require_next(split)
             if timer.state in (ScheduleState.EXHAUSTED, ScheduleState.ERROR):
                 timer = _stated(timer, ScheduleState.ACTIVE, "", "", now)
         elif timer.state is ScheduleState.ERROR:
@@ -92,7 +93,7 @@ class Changing:
         changed = replace(schedule, definition=definition, timer=timer, updated_at=now)
         await self._tx.rewrite(changed)
         if old.job != definition.job:
-            self._out.entries += await self._tx.remake(changed, now if moved else None)
+            self._out.entries += await self._tx.remake(changed, timer.cursor if moved else None)
         return await self._moved(changed, before, rule, now)
 
     async def pause(self, schedule: Schedule, reason: str, author: str, now: datetime) -> Schedule:
@@ -103,7 +104,8 @@ class Changing:
             raise wrong_state(schedule.id, schedule.timer.state, "there is nothing left to pause")
         schedule = await self._settled(schedule, now)
         before = schedule.timer
-        timer = await self._back_to(schedule, before, now, Fate.SUPPRESSED_PAUSED)
+        split = _decided_until(schedule, now)
+        timer = await self._back_to(schedule, before, split, Fate.SUPPRESSED_PAUSED)
         ended = await self._tx.end_waiting(schedule.uid, Fate.SUPPRESSED_PAUSED, rule_only=True)
         timer = replace(
             stated(timer, ScheduleState.PAUSED, reason, author, now),
@@ -158,16 +160,18 @@ class Changing:
         timing = schedule.definition.timing
         return replace(timer, episode=begin_episode(policy, first, rule, timing, now, now))
 
-    async def _back_to(self, schedule: Schedule, timer: Timer, now: datetime, fate_before: Fate | None = None) -> Timer:
-        """Takes back what was made ahead of `now`, so that the next step decides about it again."""
-        withdrawn = (await self._tx.withdraw([schedule.uid], now, fate_before))[schedule.uid]
+    async def _back_to(
+        self, schedule: Schedule, timer: Timer, split: datetime, fate_before: Fate | None = None
+    ) -> Timer:
+        """Takes back what was made ahead of an instant, so that the next step decides about it again."""
+        withdrawn = (await self._tx.withdraw([schedule.uid], split, fate_before))[schedule.uid]
         gone = withdrawn.before + withdrawn.after
         shift = {Fate.FIRED: -gone, Fate.EXCLUDED: -withdrawn.excluded}
         if fate_before is not None:
             shift[fate_before] = withdrawn.before
         return replace(
             timer,
-            cursor=min(timer.cursor, now),
+            cursor=min(timer.cursor, split),
             fired=timer.fired - gone,
             fates=shifted(timer.fates, shift),
         )
@@ -176,9 +180,11 @@ class Changing:
         """Decides what came due before a change; what the old rule excluded, too."""
         for _ in range(SETTLE_STEPS_MAX):
             timer = schedule.timer
-            if timer.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED) or timer.arm_at is None:
+            if timer.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED):
                 break
-            due = timer.state is ScheduleState.PAUSED or (timer.next_nominal or timer.arm_at) <= now
+            # One that is not armed, though it should be, may have been due for long.
+            due = timer.state is ScheduleState.PAUSED or timer.arm_at is None
+            due |= (timer.next_nominal or timer.arm_at or now) <= now
             due |= timer.episode is not None
             timing = schedule.definition.timing
             if not due and not (with_excluded and (timing.dates or timing.calendars)):
@@ -228,6 +234,13 @@ class Changing:
         traces = begin_traces(self._traces, schedule, step.records)
         self._out.entries += await self._tx.move(Move(armed_before, step, traces=traces))
         return replace(schedule, timer=timer)
+
+
+def _decided_until(schedule: Schedule, now: datetime) -> datetime:
+    """Where a settled schedule is divided by a change: what was decided up to here stays so. Beyond now there is only
+    what was made ahead, unless the clock has gone back since."""
+    made_ahead = schedule.definition.overlap.ahead and schedule.timer.state is not ScheduleState.PAUSED
+    return now if made_ahead else max(now, schedule.timer.cursor)
 
 
 def retimed(old: Definition, new: Definition) -> bool:

@@ -105,19 +105,18 @@ class Completions:
         return sum(isinstance(answer, Settlement) and not answer.duplicate for answer in answers.values())
 
     async def expire(self, jobs: Sequence[tuple[TenantId, JobId]]) -> int:
-        """Ends waiting jobs that were not leased before their start_by; how many."""
+        """Ends waiting jobs that were not leased before their start_by or total timeout; how many."""
         live, now = await self._store.live(jobs)
         decided = [
-            Decided(job, Finish(JobState.EXPIRED, counted=False, reason="not leased before start_by"), None)
+            Decided(job, transition.expire(job), None)
             for job in live.values()
             if job.state in (JobState.SCHEDULED, JobState.RETRY_WAIT) and _is_late(job, now)
         ]
-        if not decided:
-            return 0
-        done = await self._store.finish(decided)
-        for job, _ in sorted(done):
-            self._notices.job_finished(job)
-        self._metrics.add("rota.jobs.finished", len(done), JobState.EXPIRED.name.lower())
+        done = await self._apply(decided)
+        for each in decided:
+            if (each.job.id, each.job.fence) in done:
+                self._notices.job_finished(each.job.id)
+                self._metrics.add("rota.jobs.finished", 1, each.decision.state.name.lower())
         return len(done)
 
     async def waiting(self, jobs: Sequence[tuple[TenantId, JobId]]) -> tuple[list[Entry], datetime | None]:
@@ -285,7 +284,16 @@ def _decided(job: LiveJob, item: _Item, now: datetime, clock: Clock) -> Decided:
 
 def _is_late(job: LiveJob, now: datetime | None) -> bool:
     """By the database's clock: the coordinator's estimate runs ahead where that clock was set back."""
-    return now is not None and job.start_by is not None and job.start_by <= now.timestamp()
+    latest = _start_by(job, job.start_by)
+    return now is not None and latest is not None and latest <= now.timestamp()
+
+
+def _start_by(job: LiveJob, start_by: float | None) -> float | None:
+    """When it is handed out no more."""
+    if job.deadline_at is None:
+        return start_by
+    deadline = job.deadline_at.timestamp()
+    return deadline if start_by is None else min(start_by, deadline)
 
 
 def _entry(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
@@ -299,7 +307,7 @@ def _entry(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
         job.priority,
         due_us,
         job.size,
-        start_by,
+        _start_by(job, start_by),
         job.concurrency_key,
     )
 

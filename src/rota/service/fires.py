@@ -244,6 +244,10 @@ class Fires:
         log.error("a step of schedule %s failed, trying again in %g s", armed.uid, POSTPONE_S, exc_info=error)
         self._metrics.add("rota.schedules.failed")
 
+    def forget(self) -> None:
+        """Reads all definitions anew: a version may stand for another one by now."""
+        self._known.clear()
+
     async def learn(
         self, armed: Sequence[Armed], now: datetime, terms: Mapping[ShardNo, ShardTerm]
     ) -> dict[ScheduleUid, Known]:

@@ -95,8 +95,14 @@ class Keys:
                     f"{len(self._looking_up)} keys are being looked up already; try again", retry_after_s=1.0
                 )
             work = self._looking_up[fingerprint] = asyncio.ensure_future(self._look_up(token))
-            work.add_done_callback(lambda _: self._looking_up.pop(fingerprint))
+            work.add_done_callback(lambda done: self._looked_up(fingerprint, done))
         return await asyncio.shield(work)
+
+    def _looked_up(self, fingerprint: bytes, done: "asyncio.Future[Identity | None]") -> None:
+        self._looking_up.pop(fingerprint)
+        if not done.cancelled():
+            # Who asked may have gone, and then nobody hears of a failure.
+            done.exception()
 
     async def _look_up(self, token: str) -> Identity | None:
         parts = token.split("_", 2)

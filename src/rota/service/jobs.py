@@ -154,7 +154,9 @@ class Jobs:
 
 def entry_of(spec: JobSpec, due_us: int) -> Entry:
     """A new job as the queue in memory knows it."""
-    start_by_s = spec.timeouts.start_by_s
+    start_by_s, total_s = spec.timeouts.start_by_s, spec.timeouts.total_s
+    if total_s is not None and (start_by_s is None or total_s < start_by_s):
+        start_by_s = total_s
     return Entry(
         spec.tenant_id,
         spec.id,

@@ -47,10 +47,7 @@ class Repairs:
                 coming = found.rule.next_after(before.cursor)
                 timer = armed(before, found.schedule.definition.overlap, coming, now)
             except InvalidArgument as error:
-                coming, timer = None, failed(before, error.message, now)
-            if timer.state is ScheduleState.ACTIVE and coming is None:
-                # Its end is for the next step to find.
-                timer = replace(timer, arm_at=now)
+                timer = failed(before, error.message, now)
             if before.state is ScheduleState.ACTIVE and before.arm_at is None:
                 log.warning("schedules/%s was active and not armed: armed for %s", found.schedule.id, timer.arm_at)
                 self._metrics.add("rota.schedules.repaired", 1, "unarmed")

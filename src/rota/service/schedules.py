@@ -305,7 +305,7 @@ class Schedules:
         uid = await self._store.uid_of(identity.tenant_id, id)
         if uid is None:
             raise schedule_not_found(id)
-        return await self._store.occurrences(uid, where, before, limit)
+        return await self._store.occurrences(identity.tenant_id, uid, where, before, limit)
 
     async def _change(
         self, work: Callable[[ScheduleTransaction, Changing], Awaitable[T]], out: Outcome | None = None

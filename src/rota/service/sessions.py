@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from rota.domain.errors import session_gone
 from rota.domain.ids import CoordinatorId, SessionId, TenantId
@@ -29,6 +30,11 @@ class Sessions:
             raise session_gone(session)
         return found
 
+    async def is_closed(self, tenant: TenantId, session: SessionId) -> bool:
+        """Whether it was a session of this tenant, and is over."""
+        found = await self._store.get(session)
+        return found is not None and (found.tenant_id, found.state) == (tenant, SessionState.CLOSED)
+
     async def page(self, tenant: TenantId, before: SessionId | None, limit: int) -> list[Session]:
         return await self._store.page(tenant, before, limit)
 
@@ -44,9 +50,10 @@ class Sessions:
         """Closes for good. Closing what is closed already is fine."""
         await self._store.set_state(tenant, session, SessionState.CLOSED)
 
-    async def expire(self) -> list[SessionId]:
-        """Ends the sessions whose time is over."""
-        gone = await self._store.expire()
+    async def expire(self, latest: datetime) -> list[SessionId]:
+        """Ends the sessions whose time is over, by the database's clock and by this one, which knows nothing of a step
+        of that one yet."""
+        gone = await self._store.expire(latest)
         if gone:
             self._metrics.add("rota.sessions.expired", len(gone))
         return gone

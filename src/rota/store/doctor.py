@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rota.domain.ids import ScheduleUid, TenantId
 from rota.domain.schedule import ScheduleState
-from rota.store.engine import Database
+from rota.store.engine import Database, Row
 from rota.store.scheduleport import Ledger
 
 _OVERVIEW = """
@@ -35,18 +35,21 @@ SELECT count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 4),
 FROM schedule_timers
 """
 
-# Fates 1 to 9: what is superseded is no occurrence of the rule.
-_LEDGERS = """
-SELECT s.tenant_id, s.id, s.uid::text, t.version, t.state, s.created_at, t.cursor_at, t.fates[1:9], l.fates
-FROM (SELECT * FROM schedules WHERE created_at > now() - %(history_s)s::float8 * interval '1 second'
-      ORDER BY uid DESC LIMIT %(limit)s) s
-JOIN schedule_timers t ON t.uid = s.uid
-CROSS JOIN LATERAL (
+# By number, 1 to 9: what is superseded is no occurrence of the rule.
+FATES = """
     SELECT array_agg(coalesce(f.count, 0) ORDER BY g.fate) AS fates
     FROM generate_series(1, 9) AS g (fate)
     LEFT JOIN (SELECT o.fate, sum(o.count)::bigint AS count FROM occurrences o
                WHERE o.schedule_uid = s.uid AND o.generation = 0 AND o.fate <> 10 GROUP BY o.fate) f USING (fate)
-) l
+"""
+"""Of schedule `s`."""
+
+_LEDGERS = f"""
+SELECT s.tenant_id, s.id, s.uid::text, t.version, t.state, s.created_at, t.cursor_at, t.fates[1:9], l.fates
+FROM (SELECT * FROM schedules WHERE created_at > now() - %(history_s)s::float8 * interval '1 second'
+      ORDER BY uid DESC LIMIT %(limit)s) s
+JOIN schedule_timers t ON t.uid = s.uid
+CROSS JOIN LATERAL ({FATES}) l
 """
 
 
@@ -86,9 +89,11 @@ class PgDoctor:
     async def ledgers(self, history_s: float, limit: int) -> list[Ledger]:
         """Of the newest schedules whose whole history is kept."""
         rows = await self.db.reads.run(_LEDGERS, {"history_s": history_s, "limit": limit}, write=False)
-        return [
-            Ledger(
-                TenantId(r[0]), r[1], ScheduleUid(r[2]), r[3], ScheduleState(r[4]), r[5], r[6], tuple(r[7]), tuple(r[8])
-            )
-            for r in rows
-        ]
+        return [ledger(r) for r in rows]
+
+
+def ledger(r: Row) -> Ledger:
+    """From the columns of a ledger."""
+    return Ledger(
+        TenantId(r[0]), r[1], ScheduleUid(r[2]), r[3], ScheduleState(r[4]), r[5], r[6], tuple(r[7]), tuple(r[8])
+    )

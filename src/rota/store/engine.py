@@ -6,12 +6,18 @@ Two ways to the database:
   results in binary. No pool: handing a pooled connection out costs more than a small statement.
 - `Database.begin`: SQLAlchemy Core over a small pool for everything else.
 
+Both want a server that takes writes: of several hosts in the URL the primary is found, and a standby is as good as
+none. Between Rota and the server a pooler may hand a client's transactions to any connection, so nothing may be kept
+there from one to the next. A `Lane` finds out by itself and then does without.
+
 A write has three outcomes: done, refused, unknown. Losing the connection in the middle of a write raises
 `OutcomeUnknown`, never a plain failure, so that nobody takes it for one.
 """
 
 import asyncio
+import logging
 import os
+import re
 import select
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -19,6 +25,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
+import psycopg.conninfo
 from psycopg import errors as pg
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -26,6 +33,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from rota.domain.errors import InvalidArgument, OutcomeUnknown, RotaError, Unavailable
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -39,6 +48,7 @@ CLIENT_DEADLINE_S = 35.0
 """When a connection says nothing at all for this long it is given up; the server's own timeout comes first."""
 
 TERMS_DEADLINE_S = 3.0
+UPKEEP_DEADLINE_S = 3_600.0
 
 HANG_UP_S = 1.0
 """How long to wait for a statement to notice that its own socket was shut down: an instant, normally."""
@@ -49,21 +59,26 @@ RETRY_AFTER_S = 1.0
 # The hot statements have one right plan each: from a short list of keys by nested loops into an index, in the index's
 # order. A planner that saw the tables empty, small or never at all would choose others, and a cached plan would keep
 # them while the tables grow. Correctness never depends on these settings.
-_SESSION = f"""
-SET statement_timeout = '{STATEMENT_TIMEOUT_S}s';
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_bitmapscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET enable_sort = off;
-SET jit = off;
-SET max_parallel_workers_per_gather = 0
-"""
+_SESSION: Mapping[str, str] = {
+    "statement_timeout": f"{STATEMENT_TIMEOUT_S}s",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_sort": "off",
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+}
 
 # Firing joins what one statement wrote with what it is about to write: lists without an index, which nested loops would
 # compare each with each.
-_HASHING = f"{_SESSION}; SET enable_hashjoin = on"
+_HASHING = {**_SESSION, "enable_hashjoin": "on"}
+
+_UPKEEP: Mapping[str, str] = {"statement_timeout": "0", "jit": "off"}
+
+_SEVERAL_HOSTS = re.compile(r"(\w+)://(?:([^@/]*)@)?([^/?@]*,[^/?@]*)(/[^?]*)?(?:\?(.*))?", re.DOTALL)
+"""What libpq takes and SQLAlchemy does not: `//user:password@one:5432,two:5432/database`."""
 
 _TRY_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
 _REFUSED = (
@@ -80,7 +95,7 @@ _OUT_OF_RESOURCES = "53"
 def parse_url(url: str) -> URL:
     """Checks a database URL; the error names what is wrong and never shows the password."""
     try:
-        parsed = make_url(url)
+        parsed = make_url(_with_hosts_as_query(url))
     except (ArgumentError, ValueError):
         raise InvalidArgument.field(
             "database_url", "expected postgresql://user:password@host:port/database, found something else"
@@ -93,9 +108,30 @@ def parse_url(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg")
 
 
+def _with_hosts_as_query(url: str) -> str:
+    """A URL that names several hosts, as SQLAlchemy reads it."""
+    found = _SEVERAL_HOSTS.fullmatch(url)
+    if found is None:
+        return url
+    scheme, who, places, path, query = found.groups()
+    hosts, ports = [], []
+    for place in places.split(","):
+        host, _, port = place.rpartition(":") if re.search(r":\d*$", place) else (place, "", "")
+        hosts.append(host.strip("[]"))
+        ports.append(port or "5432")
+    named = f"host={','.join(hosts)}&port={','.join(ports)}" + (f"&{query}" if query else "")
+    return f"{scheme}://{who + '@' if who is not None else ''}{path or '/'}?{named}"
+
+
 def conninfo(url: URL) -> str:
     """The same URL as libpq reads it."""
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+    _, found = url.get_dialect()().create_connect_args(url)
+    return psycopg.conninfo.make_conninfo("", **{name: value for name, value in found.items() if name != "context"})
+
+
+def writable(url: URL) -> dict[str, Any]:
+    """What a connection asks for besides, unless the URL does: a server that takes writes."""
+    return {} if "target_session_attrs" in url.query else {"target_session_attrs": "read-write"}
 
 
 def translate(error: BaseException, *, write: bool) -> BaseException:
@@ -124,23 +160,36 @@ class Lane:
         size: int,
         on_error: Callable[[str], None],
         deadline_s: float = CLIENT_DEADLINE_S,
-        settings: str = _SESSION,
+        settings: Mapping[str, str] = _SESSION,
     ) -> None:
         self._name = name
-        self._settings = settings
-        self._conninfo = conninfo(url)
+        self._set_for_session, self._set_for_transaction = (
+            "SELECT " + ", ".join(f"set_config('{key}', '{value}', {local})" for key, value in settings.items())
+            for local in ("false", "true")
+        )
+        self._connect_args = {"conninfo": conninfo(url), **writable(url)}
+        self._pooled = False
         self._deadline_s = deadline_s
         self._on_error = on_error
         self._idle: list[psycopg.AsyncConnection[Row] | None] = [None] * size
         self._free = asyncio.Semaphore(size)
         self.size = size
+        self.gate: Callable[[], bool] = lambda: True
+        """Asked right before a statement is sent, however long it has waited for a connection."""
 
     async def run(self, sql: str, params: Params, *, write: bool = True) -> list[Row]:
         """One statement, one transaction. Call it only from tasks that no RPC can cancel."""
 
         async def work(conn: psycopg.AsyncConnection[Row]) -> list[Row]:
+            if self._pooled:
+                async with conn.transaction():
+                    await conn.execute(self._set_for_transaction)
+                    return await execute(conn, False)
+            return await execute(conn, True)
+
+        async def execute(conn: psycopg.AsyncConnection[Row], prepare: bool) -> list[Row]:
             cursor = conn.cursor(binary=True)
-            await cursor.execute(sql, params, prepare=True)
+            await cursor.execute(sql, params, prepare=prepare)
             return await cursor.fetchall() if cursor.description else []
 
         return await self._with_connection(work, write=write)
@@ -155,9 +204,17 @@ class Lane:
                 return await cursor.fetchall() if cursor.description else []
 
             async with conn.transaction():
+                if self._pooled:
+                    await conn.execute(self._set_for_transaction)
                 return await work(run)
 
         return await self._with_connection(inside, write=True)
+
+    async def open(self) -> None:
+        """Opens all of its connections."""
+        for place, conn in enumerate(self._idle):
+            if conn is None:
+                self._idle[place] = await self._connect()
 
     async def local_host(self) -> str | None:
         """The address of this machine that the database is reached from. None: by a Unix socket."""
@@ -185,6 +242,8 @@ class Lane:
                 for attempt in range(RETRIES):
                     if conn is None or conn.closed or _said_goodbye(conn):
                         conn = await self._connect()
+                    if not self.gate():
+                        raise Unavailable(f"too late for a statement of the {self._name}", retry_after_s=RETRY_AFTER_S)
                     try:
                         return await _within(self._deadline_s, work(conn), conn)
                     except _TRY_AGAIN:
@@ -207,7 +266,7 @@ class Lane:
     async def _connect(self) -> psycopg.AsyncConnection[Row]:
         try:
             conn = await psycopg.AsyncConnection.connect(
-                self._conninfo,
+                **self._connect_args,
                 autocommit=True,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 application_name=f"rota {self._name}",
@@ -216,13 +275,24 @@ class Lane:
                 keepalives_count=3,
                 tcp_user_timeout=20_000,
             )
-            await conn.execute(self._settings)
+            await self._set_up(conn)
         except psycopg.Error as error:
             # Nothing was sent, so nothing can have happened.
             raise Unavailable(
                 f"PostgreSQL cannot be reached ({_brief(error)}); is it running?", retry_after_s=RETRY_AFTER_S
             ) from error
         return conn
+
+    async def _set_up(self, conn: psycopg.AsyncConnection[Row]) -> None:
+        cursor = await conn.execute("SELECT pg_backend_pid()")
+        # A pooler tells its clients another process than the one that serves them now, and later perhaps another one.
+        if await cursor.fetchone() != (conn.info.backend_pid,):
+            if not self._pooled:
+                log.info("a pooler is before the database: %s prepare nothing and keep no settings", self._name)
+            self._pooled = True
+            conn.prepare_threshold = None
+        else:
+            await conn.execute(self._set_for_session)
 
 
 class Database:
@@ -240,10 +310,11 @@ class Database:
         self._engine: AsyncEngine = create_async_engine(
             parsed,
             pool_size=4,
-            max_overflow=4,
+            max_overflow=3,
             pool_timeout=10,
             pool_pre_ping=True,
             connect_args={
+                **writable(parsed),
                 "connect_timeout": CONNECT_TIMEOUT_S,
                 "application_name": "rota",
                 "tcp_user_timeout": 20_000,
@@ -256,22 +327,37 @@ class Database:
         self.fires = Lane("fires", parsed, 2, on_error, settings=_HASHING)
         """Firing, and every change of schedules."""
 
+        self.upkeep = Lane("upkeep", parsed, 1, on_error, UPKEEP_DEADLINE_S, _UPKEEP)
+        """Moving old rows, whole days at a time."""
+
         self.terms = Lane("terms", parsed, 2, on_error, TERMS_DEADLINE_S)
         """Renewal of shard terms and session beats: never behind bulk work, and impatient."""
+
+        self._lanes = (self.claims, self.writes, self.reads, self.fires, self.upkeep, self.terms)
+
+    async def open(self) -> None:
+        """Opens the dedicated connections: whoever cannot have them all could do some duties and not the others."""
+        for lane in self._lanes:
+            await lane.open()
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
         """A transaction of SQLAlchemy Core, committed at the end of the block."""
         try:
             async with self._engine.begin() as conn:
-                yield conn
+                try:
+                    yield conn
+                except DBAPIError as error:
+                    if isinstance(error.orig, pg.ReadOnlySqlTransaction):
+                        await conn.invalidate()
+                    raise
         except RotaError:
             raise
         except Exception as error:
             raise translate(error, write=True) from error
 
     async def close(self) -> None:
-        for lane in (self.claims, self.writes, self.reads, self.fires, self.terms):
+        for lane in self._lanes:
             await lane.close()
         await self._engine.dispose()
 

@@ -189,7 +189,8 @@ SELECT 2, * FROM made
 """
 
 ENTRY = """tenant_id, id::text, shard, queue, type, priority, (extract(epoch FROM due_at) * 1000000)::bigint,
-    octet_length(payload) + coalesce(octet_length(headers::text), 0), extract(epoch FROM start_by)::float8,
+    octet_length(payload) + coalesce(octet_length(headers::text), 0),
+    extract(epoch FROM least(CASE WHEN attempts_counted = 0 THEN start_by END, deadline_at))::float8,
     concurrency_key"""
 
 

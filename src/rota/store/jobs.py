@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.domain.errors import AlreadyExists, Unavailable
+from rota.domain.fairness import Entry
 from rota.domain.ids import Fence, JobId, TenantId
 from rota.domain.model import DedupeConflict, DedupeScope, JobSpec
 from rota.store import codec
 from rota.store.engine import Database, Params, Row, Run, array, by_key, text_array
+from rota.store.fires import ENTRY, entry
 from rota.store.port import CreateCall, Created, EarlierRequest
 
 CREATE = """
@@ -96,6 +98,28 @@ WHERE tenant_id = %(tenant)s AND id = %(id)s::uuid AND fence = %(fence)s AND sta
 RETURNING id
 """
 
+# One that is held for an effect in doubt is let go: its attempt asks the ledger again, and perhaps by then has a probe.
+_RETRY_NOW = f"""
+UPDATE jobs SET due_at = now(), held_for = NULL
+WHERE tenant_id = %(tenant)s AND id = %(id)s::uuid AND state = 4 AND due_at > now()
+RETURNING {ENTRY}
+"""
+
+_RESCHEDULE = f"""
+WITH moved AS (
+    UPDATE jobs j
+    SET due_at = d.due_at,
+        start_by = CASE WHEN j.start_by IS NOT NULL THEN d.due_at + coalesce(
+            (j.options ->> 'start_by_s')::float8 * interval '1 second', j.start_by - j.due_at) END,
+        deadline_at = CASE WHEN j.deadline_at IS NOT NULL THEN d.due_at + coalesce(
+            (j.options ->> 'total_s')::float8 * interval '1 second', j.deadline_at - j.due_at) END
+    FROM (SELECT greatest(now(), timestamptz 'epoch' + %(due_us)s::bigint * interval '1 microsecond') AS due_at) d
+    WHERE j.tenant_id = %(tenant)s AND j.id = %(id)s::uuid AND j.state = 1
+    RETURNING j.*
+)
+SELECT {ENTRY} FROM moved
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PgJobs:
@@ -167,6 +191,17 @@ class PgJobs:
     async def set_cancelling(self, tenant: TenantId, job: JobId, fence: Fence, reason: str) -> bool:
         params = {"tenant": tenant, "id": job, "fence": fence, "reason": reason}
         return bool(await self.db.writes.run(_CANCELLING, params))
+
+    async def retry_now(self, tenant: TenantId, job: JobId) -> Entry | None:
+        return _entry(await self.db.writes.run(_RETRY_NOW, {"tenant": tenant, "id": job}))
+
+    async def reschedule(self, tenant: TenantId, job: JobId, due: datetime) -> Entry | None:
+        params = {"tenant": tenant, "id": job, "due_us": codec.micros(due)}
+        return _entry(await self.db.writes.run(_RESCHEDULE, params))
+
+
+def _entry(rows: Sequence[Row]) -> Entry | None:
+    return entry(rows[0]) if rows else None
 
 
 class _RequestTaken(Exception):

@@ -20,7 +20,7 @@ _READ_DUE = """
 SELECT j.tenant_id, j.id::text, j.shard, j.state, j.queue, j.type, j.priority,
        (extract(epoch FROM j.due_at) * 1000000)::bigint,
        octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0),
-       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END,
+       extract(epoch FROM least(CASE WHEN j.attempts_counted = 0 THEN j.start_by END, j.deadline_at))::float8,
        j.fence, j.session_id::text, extract(epoch FROM now() - j.leased_at)::float8, j.run_timeout_ms,
        CASE WHEN j.state IN (3, 5) THEN (SELECT s.state < 3 FROM sessions s WHERE s.id = j.session_id) END,
        j.concurrency_key
@@ -54,6 +54,7 @@ FROM unnest(%(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(session
 WHERE {key} AND j.fence < c.fence
   AND CASE WHEN j.state IN (1, 4) THEN j.due_at <= now() END
   AND (j.start_by IS NULL OR j.attempts_counted > 0 OR j.start_by > now())
+  AND (j.deadline_at IS NULL OR j.deadline_at > now())
   AND (SELECT s.owner = %(owner)t::uuid AND s.epoch = c.fence >> 32 FROM shards s WHERE s.shard = j.shard)
   {unlimited}
 RETURNING j.id::text, j.fence, j.attempt, j.attempts_counted, j.max_attempts, j.run_timeout_ms,

@@ -7,9 +7,10 @@ whoever commits first wins. It is not fenced by the shard's epoch: a valid lease
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from rota.domain import limits
-from rota.domain.ids import Fence, JobId, SessionId, ShardNo, TenantId
+from rota.domain.ids import EffectId, Fence, JobId, SessionId, ShardNo, TenantId
 from rota.domain.model import JobState, LiveJob, Outcome, Result
 from rota.domain.transition import Finish, Requeue
 from rota.store import codec
@@ -20,6 +21,9 @@ from rota.store.port import CreateCall, Created, Decided, Ended
 _COPIED = """tenant_id, id, priority, generation, attempt, max_attempts, run_timeout_ms, fence, due_at, created_at,
     type, queue, content_type, payload, headers, labels, options, effect_key, concurrency_key, traceparent,
     schedule_uid, schedule_id, schedule_version, nominal_at, occurrence_generation"""
+
+PAST_WHOLE: Final = 10
+"""The newest attempts that go with a dead letter whole; earlier ones without their stacks, and with short messages."""
 
 _SUCCEED = f"""
 WITH r AS (
@@ -38,9 +42,9 @@ WITH r AS (
     WHERE d.schedule_uid IS NOT NULL AND t.uid = ANY (ARRAY[d.schedule_uid]) AND t.failures > 0
 )
 INSERT INTO finished_jobs (
-    {_COPIED}, attempts_counted, last_failure, state, leased_at, finished_at, session_id, outcome, request_id, result,
-    result_content_type, effect_state, effect_receipts, despite_cancel)
-SELECT {_COPIED}, attempts_counted + 1, last_failure, 6, leased_at, now(), session_id, 1, request_id, result,
+    {_COPIED}, past, attempts_counted, last_failure, state, leased_at, finished_at, session_id, outcome, request_id,
+    result, result_content_type, effect_state, effect_receipts, despite_cancel)
+SELECT {_COPIED}, past, attempts_counted + 1, last_failure, 6, leased_at, now(), session_id, 1, request_id, result,
     result_content_type, effect_state, receipts::jsonb, state = 5
 FROM done
 RETURNING id::text, fence, despite_cancel
@@ -51,7 +55,8 @@ SELECT j.tenant_id, j.id::text, j.shard, j.state, j.type, j.queue, j.priority, j
        coalesce((SELECT s.state < 3 FROM sessions s WHERE s.id = j.session_id), false),
        j.attempt, j.attempts_counted, j.max_attempts, j.options, j.due_at, j.leased_at, j.deadline_at,
        octet_length(j.payload) + coalesce(octet_length(j.headers::text), 0), now(), j.traceparent,
-       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END, j.concurrency_key
+       CASE WHEN j.attempts_counted = 0 THEN extract(epoch FROM j.start_by)::float8 END, j.concurrency_key,
+       coalesce(j.attempts_before, 0), j.held_for::text
 FROM unnest(%(tenants)t::int[], %(ids)t::uuid[]) AS r (tenant_id, id)
 CROSS JOIN LATERAL (SELECT * FROM jobs j WHERE {by_key("j", "r")} LIMIT 1) j
 """
@@ -61,13 +66,13 @@ _DECIDED = """
         %(tenants)t::int[], %(ids)t::uuid[], %(fences)t::bigint[], %(states)t::smallint[], %(attempts)t::int[],
         %(sessions)t::uuid[], %(leased)t::bigint[], %(counted)t::int[], %(outcomes)t::smallint[],
         %(request_ids)s::text[], %(failures)s::text[], %(effect_states)t::smallint[], %(receipts)s::text[],
-        %(new_states)t::smallint[], %(dues)t::bigint[], %(reasons)s::text[])
+        %(new_states)t::smallint[], %(dues)t::bigint[], %(reasons)s::text[], %(causes)t::smallint[])
     AS r (tenant_id, id, r_fence, r_state, number, r_session_id, leased_us, counted, outcome, request_id, failure,
-          effect_state, receipts, new_state, due_us, r_reason)
+          effect_state, receipts, new_state, due_us, r_reason, cause)
 """
 
 _TAKEN = """r.r_fence, r.number, r.r_session_id, r.leased_us, r.counted, r.outcome, r.request_id, r.failure,
-    r.effect_state, r.receipts, r.new_state, r.r_reason"""
+    r.effect_state, r.receipts, r.new_state, r.r_reason, r.cause"""
 
 _MATCH = f"""{by_key("j", "r")} AND j.fence = r.r_fence AND j.state = r.r_state"""
 
@@ -101,13 +106,47 @@ WITH r AS ({_DECIDED}), done AS (
     RETURNING j.*, {_TAKEN}
 ), ended AS ({_ATTEMPT} FROM done WHERE outcome IS NOT NULL)
 INSERT INTO finished_jobs (
-    {_COPIED}, attempts_counted, last_failure, state, leased_at, finished_at, session_id, outcome, request_id,
+    {_COPIED}, past, attempts_counted, last_failure, state, leased_at, finished_at, session_id, outcome, request_id,
     effect_state, effect_receipts, despite_cancel, reason)
-SELECT {_COPIED}, attempts_counted + counted, coalesce(failure::jsonb, last_failure), new_state, leased_at, now(),
+SELECT {_COPIED}, past, attempts_counted + counted, coalesce(failure::jsonb, last_failure), new_state, leased_at, now(),
     session_id, outcome, request_id, effect_state, receipts::jsonb, false, coalesce(nullif(r_reason, ''), cancel_reason)
 FROM done
 RETURNING id::text, fence
 """
+
+# All attempts of the job `d` as an array, the one that ends now included, oldest first: what it brought from lives
+# before, what history has of this one, and `d`'s own. Those of lives before may be in history too.
+_PAST = f"""(
+    SELECT jsonb_agg(x.item ORDER BY x.number) FROM (
+        SELECT y.number, CASE
+            WHEN row_number() OVER (ORDER BY y.number DESC) <= {PAST_WHOLE}
+                 OR jsonb_typeof(y.item -> 'failure') <> 'object' THEN y.item
+            ELSE jsonb_set(
+                y.item #- '{{failure,stack}}', '{{failure,message}}',
+                to_jsonb(left(coalesce(y.item #>> '{{failure,message}}', ''), {limits.PAST_MESSAGE_CHARS_MAX})))
+            END AS item
+        FROM (
+            SELECT (p.item ->> 'number')::int AS number, p.item FROM jsonb_array_elements(d.past) AS p (item)
+            UNION ALL
+            SELECT a.number, jsonb_build_object(
+                'number', a.number, 'fence', a.fence, 'session_id', a.session_id,
+                'worker', (SELECT s.worker FROM sessions s WHERE s.id = a.session_id), 'leased_at', a.leased_at,
+                'ended_at', a.ended_at, 'outcome', a.outcome, 'failure', a.failure, 'effect_state', a.effect_state,
+                'effect_receipts', a.effect_receipts)
+            FROM attempts a
+            WHERE a.tenant_id = ANY (ARRAY[d.tenant_id]) AND a.job_id = d.id AND a.ended_at >= d.created_at
+              AND a.number > CASE WHEN d.past IS NULL THEN 0 ELSE coalesce(d.attempts_before, 0) END
+            UNION ALL
+            SELECT d.number, jsonb_build_object(
+                'number', d.number, 'fence', d.r_fence, 'session_id', d.r_session_id,
+                'worker', (SELECT s.worker FROM sessions s WHERE s.id = d.r_session_id),
+                'leased_at', timestamptz 'epoch' + d.leased_us * interval '1 microsecond', 'ended_at', now(),
+                'outcome', d.outcome, 'failure', d.failure::jsonb, 'effect_state', d.effect_state,
+                'effect_receipts', d.receipts::jsonb)
+            WHERE d.outcome IS NOT NULL
+        ) y
+        ORDER BY y.number DESC LIMIT {limits.PAST_ATTEMPTS_MAX}
+    ) x)"""
 
 _BURY = f"""
 WITH r AS ({_DECIDED}), done AS (
@@ -115,10 +154,12 @@ WITH r AS ({_DECIDED}), done AS (
     WHERE {_MATCH}
     RETURNING j.*, {_TAKEN}
 ), dead AS (
-    INSERT INTO dead_jobs ({_COPIED}, attempts_counted, last_failure, leased_at, died_at, session_id, reason)
+    INSERT INTO dead_jobs (
+        {_COPIED}, attempts_counted, last_failure, leased_at, died_at, session_id, reason, cause, redrives, redriven_by,
+        tracestate, past)
     SELECT {_COPIED}, attempts_counted + counted, coalesce(failure::jsonb, last_failure), leased_at, now(), session_id,
-           r_reason
-    FROM done
+           r_reason, cause, redrives, redriven_by, tracestate, {_PAST}
+    FROM done d
 ), failing AS (
     UPDATE schedule_timers t
     SET failures = t.failures + d.dead,
@@ -126,7 +167,7 @@ WITH r AS ({_DECIDED}), done AS (
                       THEN least(t.arm_at, now()) ELSE t.arm_at END
     FROM (SELECT schedule_uid, count(*)::int AS dead FROM done WHERE schedule_uid IS NOT NULL GROUP BY 1) d
     WHERE t.uid = ANY (ARRAY[d.schedule_uid])
-), ended AS ({_ATTEMPT} FROM done)
+), ended AS ({_ATTEMPT} FROM done WHERE outcome IS NOT NULL)
 SELECT id::text, r_fence FROM done
 """
 
@@ -208,6 +249,17 @@ class PgOutcomes:
         }
 
 
+async def live_in(run: Run, jobs: Sequence[tuple[TenantId, JobId]]) -> tuple[dict[JobId, LiveJob], datetime | None]:
+    """`OutcomeStore.live` inside of a transaction."""
+    rows = await run(_LIVE, {"tenants": array([t for t, _ in jobs]), "ids": array([j for _, j in jobs])})
+    return {JobId(r[1]): _live(r) for r in rows}, rows[0][18] if rows else None
+
+
+async def finish_in(run: Run, items: Sequence[Decided]) -> set[tuple[JobId, Fence]]:
+    """`OutcomeStore.finish` inside of a transaction."""
+    return _done(await run(_FINISH, _decided_params(items)))
+
+
 def _succeed_params(results: Sequence[Result]) -> dict[str, object]:
     return {
         "tenants": array([r.tenant_id for r in results]),
@@ -252,6 +304,8 @@ def _live(r: Row) -> LiveJob:
         traceparent=r[19] or "",
         start_by=r[20],
         concurrency_key=r[21] or "",
+        attempts_before=r[22],
+        held_for=None if r[23] is None else EffectId(r[23]),
     )
 
 
@@ -275,4 +329,5 @@ def _decided_params(items: Sequence[Decided]) -> dict[str, object]:
         "new_states": array([int(d.state) for d in decisions]),
         "dues": array([codec.micros(d.due_at) if isinstance(d, Requeue) else None for d in decisions]),
         "reasons": [d.reason if isinstance(d, Finish) else None for d in decisions],
+        "causes": array([int(d.cause) if isinstance(d, Finish) and d.cause else None for d in decisions]),
     }

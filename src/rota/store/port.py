@@ -133,6 +133,8 @@ class Roster:
 
     living: tuple[Colleague, ...]
     shards: Mapping[ShardNo, tuple[int, CoordinatorId | None]]
+    incarnation: str = ""
+    """Which database answered: another one after a standby was promoted or a backup restored. Empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,13 @@ class JobStore(Protocol):
     async def set_cancelling(self, tenant: TenantId, job: JobId, fence: Fence, reason: str) -> bool:
         """Marks a leased job as being cancelled, if it is leased under this fence still."""
 
+    async def retry_now(self, tenant: TenantId, job: JobId) -> Entry | None:
+        """Makes a job due that waits for its retry; None: it does not."""
+
+    async def reschedule(self, tenant: TenantId, job: JobId, due: datetime) -> Entry | None:
+        """Moves the due time of a job that waits for its start, and what is counted from it; not into the past. None:
+        it does not."""
+
 
 class JobReader(Protocol):
     async def get(self, tenant: TenantId, jobs: Sequence[JobId]) -> dict[JobId, Job]:
@@ -176,9 +185,10 @@ class LeaseStore(Protocol):
         one lane only."""
 
     async def claim(self, claims: Sequence[Claim], owner: CoordinatorId) -> list[Grant]:
-        """Grants what can be granted: waiting, due, not past start_by, and in a shard that `owner` holds under the
-        fence's epoch. Others are missing from the answer. Each fence is larger than any before of its job. Nothing is
-        granted of a queue or tenant that has limits, whatever the caller knows of them: `claim_limited` does."""
+        """Grants what can be granted: waiting, due, past neither start_by nor deadline, and in a shard that `owner`
+        holds under the fence's epoch. Others are missing from the answer. Each fence is larger than any before of its
+        job. Nothing is granted of a queue or tenant that has limits, whatever the caller knows of them:
+        `claim_limited` does."""
 
     async def claim_limited(self, claims: Sequence[Claim], owner: CoordinatorId) -> LimitedGrants:
         """The same within the limits that are stored, exactly, whoever else claims. The first of `claims` get the
@@ -225,7 +235,7 @@ class SessionStore(Protocol):
     async def set_state(self, tenant: TenantId, session: SessionId, state: SessionState) -> Session | None:
         """Drains or closes a living session."""
 
-    async def expire(self) -> list[SessionId]:
+    async def expire(self, latest: datetime | None = None) -> list[SessionId]:
         """Closes the sessions whose time is over, for good."""
 
     async def grant_amnesty(self, silent_s: float) -> int:
@@ -241,12 +251,16 @@ class ShardStore(Protocol):
     async def renew(self, coordinator: CoordinatorId, term_s: float) -> tuple[bool, datetime]:
         """Extends the coordinator's term: whether it still had one, and the database's now."""
 
+    async def shorten(self, term_s: float) -> None:
+        """Lets no coordinator's term end later than so long from now."""
+
     async def roster(self) -> Roster: ...
 
     async def acquire(
         self, coordinator: CoordinatorId, limit: int, only: Sequence[ShardNo] | None = None
     ) -> list[ShardTerm]:
-        """Takes up to `limit` free shards and those of dead coordinators, each under a new epoch; of `only` these."""
+        """Takes up to `limit` free shards and those of dead coordinators, each under a new epoch; of `only` these. No
+        incarnation of the database gives an epoch that another one gave before."""
 
     async def give_up(self, coordinator: CoordinatorId, shards: Sequence[ShardNo]) -> list[ShardNo]:
         """Gives some shards back, each under a new epoch; those that were its own."""
@@ -289,15 +303,17 @@ class IdentityStore(Protocol):
 
 
 class HistoryStore(Protocol):
-    async def make_partitions(self, days_ahead: int) -> list[str]:
-        """Creates the day partitions that are missing; their names."""
+    async def make_partitions(self, days_ahead: int, history_s: float | None = None) -> list[str]:
+        """Creates the day partitions that are missing, with parts for tenants whose own span is shorter than
+        `history_s`; their names."""
 
     async def drop_partitions(self, older_than_s: float) -> list[str]:
-        """Drops the day partitions that ended longer ago; their names."""
+        """Drops the day partitions that ended longer ago; their names. What a tenant keeps for longer is copied out of
+        them before, and what it keeps for less is dropped earlier."""
 
     async def forget_schedules(self, older_than_s: float, limit: int) -> int:
-        """Forgets, in bounded bites, old occurrences without a partition of their own, ended backfills and the names of
-        deleted schedules; how many."""
+        """Forgets, in bounded bites, old occurrences without a partition of their own, ended backfills, ended
+        redrives and the names of deleted schedules; how many."""
 
     async def delete_requests(self, older_than_s: float, limit: int) -> int:
         """Forgets request_ids, ended dedupe windows and closed sessions in bounded bites; how many."""

@@ -95,7 +95,7 @@ FROM installation i LEFT JOIN LATERAL (
 ) s ON true
 """
 
-_TENANT_COLUMNS = "t.id, t.name, t.created_at, t.weight, t.max_in_flight, t.version"
+_TENANT_COLUMNS = "t.id, t.name, t.created_at, t.weight, t.max_in_flight, t.version, t.history_s"
 
 _TENANT = f"SELECT {_TENANT_COLUMNS} FROM tenants t WHERE t.name = %(name)s"
 
@@ -107,10 +107,13 @@ ORDER BY t.name COLLATE "C" LIMIT %(limit)s
 _LOCK_TENANT = f"SELECT {_TENANT_COLUMNS} FROM tenants t WHERE t.id = %(tenant)s FOR NO KEY UPDATE"
 
 _WRITE_TENANT = f"""
-UPDATE tenants t SET weight = %(weight)s, max_in_flight = %(max_in_flight)s, version = version + 1, updated_at = now()
+UPDATE tenants t SET weight = %(weight)s, max_in_flight = %(max_in_flight)s, history_s = %(history_s)s::float8,
+    version = version + 1, updated_at = now()
 WHERE t.id = %(tenant)s
 RETURNING {_TENANT_COLUMNS}
 """
+
+_COUNT_HISTORIES = "SELECT count(*) FROM tenants WHERE history_s IS NOT NULL"
 
 _WAITING = """
 SELECT j.id::text FROM unnest(%(shards)t::smallint[]) AS f (shard)
@@ -282,7 +285,14 @@ class PgQueues:
             old = _tenant(rows[0])
             if old.version != version:
                 return None
-            params = {"tenant": tenant, "weight": settings.weight, "max_in_flight": settings.max_in_flight}
+            if settings.history_s is not None and old.settings.history_s is None:
+                await _check_histories(run)
+            params = {
+                "tenant": tenant,
+                "weight": settings.weight,
+                "max_in_flight": settings.max_in_flight,
+                "history_s": settings.history_s,
+            }
             new = _tenant((await run(_WRITE_TENANT, params))[0])
             await _set_meter(run, (tenant, ""), counted=settings.limited, was_counted=old.settings.limited)
             if old.settings.limited and not settings.limited:
@@ -346,6 +356,15 @@ class PgQueues:
             pass
 
 
+async def _check_histories(run: Run) -> None:
+    if (await run(_COUNT_HISTORIES, {}))[0][0] >= limits.HISTORIES_MAX:
+        raise ResourceExhausted(
+            f"tenant.history_retention: {limits.HISTORIES_MAX} tenants have a span of their own already, and each has "
+            "tables of its own; unset one, or change the installation's own: ROTA_HISTORY",
+            reason="QUOTA_EXCEEDED",
+        )
+
+
 async def _set_meter(run: Run, key: QueueKey, *, counted: bool, was_counted: bool, rated: bool = False) -> None:
     params: dict[str, object] = {"tenant": key[0], "queue": key[1]}
     if counted or rated:
@@ -379,7 +398,7 @@ def _queue(r: Row) -> Queue:
 
 
 def _tenant(r: Row) -> Tenant:
-    return Tenant(TenantId(r[0]), r[1], r[2], TenantSettings(r[3], r[4]), r[5])
+    return Tenant(TenantId(r[0]), r[1], r[2], TenantSettings(r[3], r[4], r[6]), r[5])
 
 
 def _waiting_params(where: QueueFilter, shards: Sequence[ShardNo], limit: int) -> dict[str, object]:

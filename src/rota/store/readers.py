@@ -5,29 +5,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     DateTime,
+    Integer,
     LargeBinary,
     Select,
     SmallInteger,
+    Table,
     Text,
     and_,
     case,
     cast,
+    column,
     func,
     literal,
     null,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
-from rota.domain.ids import Fence, JobId, SessionId, TenantId
+from rota.domain.effect import HELD_UNTIL
+from rota.domain.ids import EffectId, Fence, JobId, SessionId, TenantId
 from rota.domain.model import Attempt, EffectState, Job, JobState, Outcome, Payload
 from rota.store import codec
 from rota.store.engine import Database
 from rota.store.port import JobFilter
-from rota.store.tables import attempts, dead_jobs, finished_jobs, jobs, sessions
+from rota.store.tables import attempts, dead_jobs, finished_jobs, jobs, kept_attempts, kept_jobs, sessions
+
+HISTORY = (finished_jobs, kept_jobs)
+"""Where a job is once it has ended: in the days that all tenants share, then in the tenant's own months."""
+
+_HISTORY_NAMES = [table.name for table in HISTORY]
+
+# A page follows the order of ids and ends when it is full. A planner that expects few matches would read and sort all
+# jobs of a tenant for each.
+_IN_ORDER = select(func.set_config("enable_bitmapscan", "off", True), func.set_config("enable_sort", "off", True))
 
 _SHARED = (
     "tenant_id",
@@ -70,6 +85,12 @@ def _waiting_as_ready() -> ColumnElement[int]:
     return case((ready, int(JobState.READY)), else_=jobs.c.state)
 
 
+def _held_for() -> ColumnElement[Any]:
+    """The effect that a job waits for, without a time of its own: until its total timeout, if it has one."""
+    until = func.coalesce(jobs.c.deadline_at, HELD_UNTIL)
+    return case((and_(jobs.c.state == JobState.RETRY_WAIT, jobs.c.due_at >= until), jobs.c.held_for), else_=None)
+
+
 def _live(*extra: ColumnElement[Any]) -> Select[Any]:
     return select(
         *(jobs.c[name] for name in _SHARED),
@@ -77,28 +98,32 @@ def _live(*extra: ColumnElement[Any]) -> Select[Any]:
         _none(DateTime(timezone=True), "finished_at"),
         literal(False).label("despite_cancel"),
         jobs.c.cancel_reason.label("reason"),
+        _held_for().label("held_for"),
         *extra,
     )
 
 
-def _dead(*extra: ColumnElement[Any]) -> Select[Any]:
+def dead_part(*extra: ColumnElement[Any]) -> Select[Any]:
+    """Dead letters as jobs, for `job_of`."""
     return select(
         *(dead_jobs.c[name] for name in _SHARED),
         literal(int(JobState.DEAD)).label("state"),
         dead_jobs.c.died_at.label("finished_at"),
         literal(False).label("despite_cancel"),
         dead_jobs.c.reason.label("reason"),
+        _none(UUID(as_uuid=False), "held_for"),
         *extra,
     )
 
 
-def _finished(*extra: ColumnElement[Any]) -> Select[Any]:
+def _finished(source: Table, *extra: ColumnElement[Any]) -> Select[Any]:
     return select(
-        *(finished_jobs.c[name] for name in _SHARED),
-        finished_jobs.c.state.label("state"),
-        finished_jobs.c.finished_at.label("finished_at"),
-        finished_jobs.c.despite_cancel.label("despite_cancel"),
-        finished_jobs.c.reason.label("reason"),
+        *(source.c[name] for name in _SHARED),
+        source.c.state.label("state"),
+        source.c.finished_at.label("finished_at"),
+        source.c.despite_cancel.label("despite_cancel"),
+        source.c.reason.label("reason"),
+        _none(UUID(as_uuid=False), "held_for"),
         *extra,
     )
 
@@ -114,18 +139,24 @@ class PgJobReader:
         no_result = (_none(LargeBinary, "result"), _none(Text, "result_content_type"))
         parts = [
             _live(jobs.c.payload, *no_result).where(jobs.c.tenant_id == tenant, jobs.c.id.in_(wanted)),
-            _dead(dead_jobs.c.payload, *no_result).where(dead_jobs.c.tenant_id == tenant, dead_jobs.c.id.in_(wanted)),
-            _finished(finished_jobs.c.payload, finished_jobs.c.result, finished_jobs.c.result_content_type).where(
-                finished_jobs.c.tenant_id == tenant, finished_jobs.c.id.in_(wanted)
+            dead_part(dead_jobs.c.payload, *no_result).where(
+                dead_jobs.c.tenant_id == tenant, dead_jobs.c.id.in_(wanted)
+            ),
+            *(
+                _finished(source, source.c.payload, source.c.result, source.c.result_content_type).where(
+                    source.c.tenant_id == tenant, source.c.id.in_(wanted)
+                )
+                for source in HISTORY
             ),
         ]
         async with self.db.begin() as conn:
             rows = (await conn.execute(union_all(*parts))).mappings().all()
-        return {JobId(row["id"]): _job(row) for row in rows}
+        return {JobId(row["id"]): job_of(row) for row in rows}
 
     async def page(self, tenant: TenantId, where: JobFilter, before: JobId | None, limit: int) -> list[Job]:
         parts = []
-        for source, part in ((jobs, _live()), (dead_jobs, _dead()), (finished_jobs, _finished())):
+        places = [(jobs, _live()), (dead_jobs, dead_part()), *((source, _finished(source)) for source in HISTORY)]
+        for source, part in places:
             if where.state is not None and not _may_hold(source.name, where.state):
                 continue
             query = part.where(source.c.tenant_id == tenant)
@@ -138,14 +169,13 @@ class PgJobReader:
             if where.labels:
                 query = query.where(source.c.labels.op("@>")(cast(dict(where.labels), JSONB)))
             if where.state is not None and source is not dead_jobs:
-                query = query.where(
-                    (_waiting_as_ready() if source is jobs else finished_jobs.c.state) == int(where.state)
-                )
+                query = query.where((_waiting_as_ready() if source is jobs else source.c.state) == int(where.state))
             parts.append(query.order_by(source.c.id.desc()).limit(limit).subquery())
         merged = union_all(*(select(part) for part in parts)).subquery()
         async with self.db.begin() as conn:
+            await conn.execute(_IN_ORDER)
             rows = (await conn.execute(select(merged).order_by(merged.c.id.desc()).limit(limit))).mappings().all()
-        return [_job(row) for row in rows]
+        return [job_of(row) for row in rows]
 
     async def attempts(self, tenant: TenantId, job: JobId, after: int, limit: int) -> list[Attempt]:
         columns = (
@@ -158,26 +188,33 @@ class PgJobReader:
             "failure",
             "effect_state",
         )
-        ended = select(*(attempts.c[name] for name in columns), attempts.c.effect_receipts.label("receipts")).where(
-            attempts.c.tenant_id == tenant, attempts.c.job_id == job, attempts.c.number > after
-        )
+        ended = [
+            select(
+                *(source.c[name] for name in columns), source.c.effect_receipts.label("receipts"), _none(Text, "worker")
+            ).where(source.c.tenant_id == tenant, source.c.job_id == job, source.c.number > after)
+            for source in (attempts, kept_attempts)
+        ]
         # A success is in the job's own record, since it is written in the hottest statement.
-        succeeded = select(
-            finished_jobs.c.attempt.label("number"),
-            finished_jobs.c.fence,
-            finished_jobs.c.session_id,
-            finished_jobs.c.leased_at,
-            finished_jobs.c.finished_at.label("ended_at"),
-            finished_jobs.c.outcome,
-            _none(JSONB, "failure"),
-            finished_jobs.c.effect_state,
-            finished_jobs.c.effect_receipts.label("receipts"),
-        ).where(
-            finished_jobs.c.tenant_id == tenant,
-            finished_jobs.c.id == job,
-            finished_jobs.c.outcome == int(Outcome.SUCCEEDED),
-            finished_jobs.c.attempt > after,
-        )
+        succeeded = [
+            select(
+                source.c.attempt.label("number"),
+                source.c.fence,
+                source.c.session_id,
+                source.c.leased_at,
+                source.c.finished_at.label("ended_at"),
+                source.c.outcome,
+                _none(JSONB, "failure"),
+                source.c.effect_state,
+                source.c.effect_receipts.label("receipts"),
+                _none(Text, "worker"),
+            ).where(
+                source.c.tenant_id == tenant,
+                source.c.id == job,
+                source.c.outcome == int(Outcome.SUCCEEDED),
+                source.c.attempt > after,
+            )
+            for source in HISTORY
+        ]
         running = select(
             jobs.c.attempt.label("number"),
             jobs.c.fence,
@@ -188,28 +225,34 @@ class PgJobReader:
             _none(JSONB, "failure"),
             _none(SmallInteger, "effect_state"),
             _none(JSONB, "receipts"),
+            _none(Text, "worker"),
         ).where(
             jobs.c.tenant_id == tenant,
             jobs.c.id == job,
             jobs.c.state.in_((JobState.LEASED, JobState.CANCELLING)),
             jobs.c.attempt > after,
         )
-        found = union_all(ended, succeeded, running).subquery()
+        past = [_past(source, tenant, job, after) for source in (jobs, dead_jobs, *HISTORY)]
+        found = union_all(*ended, *succeeded, running, *past).subquery()
+        # One that is in history and with the dead letter comes twice: what the letter has of its failure may be cut,
+        # and history may have forgotten its session.
         query = (
-            select(found, sessions.c.worker)
+            select(found, func.coalesce(sessions.c.worker, found.c.worker).label("worker_name"))
             .join_from(found, sessions, sessions.c.id == found.c.session_id, isouter=True)
-            .order_by(found.c.number)
-            .limit(limit)
+            .order_by(found.c.number, func.length(cast(found.c.failure, Text)).desc())
+            .limit(2 * limit)
         )
         async with self.db.begin() as conn:
             rows = (await conn.execute(query)).mappings().all()
+        numbered = {row["number"]: row for row in reversed(rows)}
+        workers = {row["number"]: row["worker_name"] for row in rows if row["worker_name"]}
         return [
             Attempt(
                 job_id=job,
                 number=row["number"],
                 fence=Fence(row["fence"]),
                 session_id=None if row["session_id"] is None else SessionId(row["session_id"]),
-                worker=row["worker"] or "",
+                worker=workers.get(row["number"], ""),
                 leased_at=row["leased_at"],
                 ended_at=row["ended_at"],
                 outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
@@ -217,17 +260,44 @@ class PgJobReader:
                 effect_state=EffectState(row["effect_state"] or 0),
                 effect_receipts=codec.receipts(row["receipts"]),
             )
-            for row in rows
+            for row in [numbered[number] for number in sorted(numbered)[:limit]]
         ]
+
+
+def _past(source: Table, tenant: TenantId, job: JobId, after: int) -> Select[Any]:
+    """The attempts that a job brought from lives before, or took with it when it died."""
+    past = (
+        func.jsonb_to_recordset(source.c.past)
+        .table_valued(
+            column("number", Integer),
+            column("fence", BigInteger),
+            column("session_id", UUID(as_uuid=False)),
+            column("leased_at", DateTime(timezone=True)),
+            column("ended_at", DateTime(timezone=True)),
+            column("outcome", SmallInteger),
+            column("failure", JSONB),
+            column("effect_state", SmallInteger),
+            column("effect_receipts", JSONB),
+            column("worker", Text),
+        )
+        .render_derived(name="past", with_types=True)
+    )
+    return (
+        select(*past.c)
+        .join_from(source, past, true())
+        .where(source.c.tenant_id == tenant, source.c.id == job, past.c.number > after)
+    )
 
 
 def _may_hold(table: str, state: JobState) -> bool:
     if state is JobState.DEAD:
-        return table == "dead_jobs"
-    return table == ("finished_jobs" if state.terminal else "jobs")
+        # Letters that were discarded are in history.
+        return table != "jobs"
+    return (table in _HISTORY_NAMES) if state.terminal else table == "jobs"
 
 
-def _job(row: Any) -> Job:
+def job_of(row: Any) -> Job:
+    """A job from a row of these parts."""
     payload = row.get("payload")
     result = row.get("result")
     return Job(
@@ -258,4 +328,5 @@ def _job(row: Any) -> Job:
         reason=row["reason"] or "",
         traceparent=row["traceparent"] or "",
         origin=codec.origin(row["schedule_uid"], row["schedule_id"], row["nominal_at"], row["occurrence_generation"]),
+        held_for=None if row["held_for"] is None else EffectId(row["held_for"]),
     )

@@ -269,7 +269,12 @@ class ScheduleStore(Protocol):
         """Of a schedule, or of the one deleted last under this id."""
 
     async def occurrences(
-        self, uid: ScheduleUid, where: OccurrenceFilter, before: tuple[datetime, int] | None, limit: int
+        self,
+        tenant: TenantId,
+        uid: ScheduleUid,
+        where: OccurrenceFilter,
+        before: tuple[datetime, int] | None,
+        limit: int,
     ) -> list[Occurrence]:
         """Newest nominal time first."""
 

@@ -51,13 +51,15 @@ SELECT uid::text FROM deleted_schedules WHERE tenant_id = %(tenant)s AND id = %(
 """
 
 _OCCURRENCES = f"""
-SELECT {schedulerows.OCCURRENCE} FROM occurrences o
+SELECT {schedulerows.OCCURRENCE} FROM {{}} o
 WHERE o.schedule_uid = %(uid)s::uuid
   AND (o.nominal_at, o.generation) < (%(before)s::timestamptz, %(generation)s::int)
   AND o.nominal_at >= %(start)s::timestamptz AND o.nominal_at < %(end)s::timestamptz
-  AND (%(fate)t::smallint IS NULL OR o.fate = %(fate)t::smallint)
+  AND (%(fate)t::smallint IS NULL OR o.fate = %(fate)t::smallint) {{}}
 ORDER BY o.nominal_at DESC, o.generation DESC LIMIT %(limit)s
 """
+_LEDGER = _OCCURRENCES.format("occurrences", "")
+_KEPT = _OCCURRENCES.format("kept_occurrences", "AND o.tenant_id = %(tenant)s")
 
 _BACKFILL = f"""
 SELECT {schedulerows.BACKFILL} FROM backfills b WHERE b.id = %(id)s::uuid AND b.schedule_uid = %(uid)s::uuid
@@ -121,9 +123,15 @@ class PgSchedules:
         return None
 
     async def occurrences(
-        self, uid: ScheduleUid, where: OccurrenceFilter, before: tuple[datetime, int] | None, limit: int
+        self,
+        tenant: TenantId,
+        uid: ScheduleUid,
+        where: OccurrenceFilter,
+        before: tuple[datetime, int] | None,
+        limit: int,
     ) -> list[Occurrence]:
         params = {
+            "tenant": tenant,
             "uid": uid,
             "before": before[0] if before else _EVER[1],
             "generation": before[1] if before else 0,
@@ -132,7 +140,14 @@ class PgSchedules:
             "fate": None if where.fate is None else int(where.fate),
             "limit": limit,
         }
-        return [schedulerows.occurrence(r) for r in await self.db.fires.run(_OCCURRENCES, params, write=False)]
+        # In this order: what is moved from the one to the other in between is read twice, and not never.
+        read = [
+            schedulerows.occurrence(r)
+            for statement in (_LEDGER, _KEPT)
+            for r in await self.db.fires.run(statement, params, write=False)
+        ]
+        found = {(each.nominal, each.generation): each for each in read}
+        return [found[key] for key in sorted(found, reverse=True)[:limit]]
 
     async def backfill(self, uid: ScheduleUid, id: str) -> Backfill | None:
         rows = await self.db.fires.run(_BACKFILL, {"uid": uid, "id": id}, write=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 from psycopg import errors as pg
 
-from rota.domain.errors import AlreadyExists
 from rota.domain.fairness import Entry
 from rota.domain.ids import ScheduleUid, TenantId
 from rota.domain.schedule import (
@@ -19,22 +18,11 @@ from rota.domain.schedule import (
     Occurrence,
     Schedule,
 )
-from rota.store import backfillwrites, calendarwrites, codec, schedulerows, withdrawals
+from rota.store import backfillwrites, calendarwrites, codec, requests, schedulerows, withdrawals
 from rota.store.engine import Row, Run, array, by_key, text_array
 from rota.store.fires import MOVE, NOW, held, move_params, moved
 from rota.store.scheduleport import Armed, Held, Move, RequestKey, Withdrawn
 from rota.store.taken import id_taken
-
-_CLAIM_REQUEST = """
-INSERT INTO requests (tenant_id, method, request_id, digest, answer)
-VALUES (%(tenant)s, %(method)s, %(request_id)s, %(digest)s, %(answer)s::uuid[])
-ON CONFLICT DO NOTHING RETURNING 1
-"""
-
-_EARLIER = """
-SELECT digest, answer::text[] FROM requests
-WHERE tenant_id = %(tenant)s AND method = %(method)s AND request_id = %(request_id)s
-"""
 
 _LOCK = """
 SELECT t.uid FROM schedules s JOIN schedule_timers t ON t.uid = s.uid
@@ -148,17 +136,7 @@ class PgScheduleTransaction:
     run: Run
 
     async def earlier(self, tenant: TenantId, request: RequestKey, answer: Sequence[str]) -> tuple[str, ...] | None:
-        key: dict[str, object] = {"tenant": tenant, "method": request.method, "request_id": request.request_id}
-        taken = await self.run(_CLAIM_REQUEST, key | {"digest": request.digest, "answer": array(answer)})
-        if taken:
-            return None
-        digest, found = (await self.run(_EARLIER, key))[0]
-        if bytes(digest) != request.digest:
-            raise AlreadyExists(
-                f"request_id: {request.request_id!r} stands for another request; make a fresh one for each call",
-                reason="REQUEST_ID_REUSED",
-            )
-        return tuple(found)
+        return await requests.earlier(self.run, tenant, request, answer)
 
     async def lock(self, tenant: TenantId, id: str) -> tuple[Schedule, datetime] | None:
         key = {"tenant": tenant, "id": id}

@@ -4,6 +4,7 @@ Revisions run one transaction each under a short lock timeout, so that a migrati
 and nobody waits behind it. They only add: the version before runs on the new schema.
 """
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from rota.domain.errors import FailedPrecondition, Unavailable
-from rota.store.engine import CONNECT_TIMEOUT_S, parse_url
+from rota.store.engine import CONNECT_TIMEOUT_S, parse_url, writable
 
 SERVER_MAJOR_MIN = 15
 LOCK_TIMEOUT_S = 3
@@ -31,6 +32,12 @@ TURN_S = 0.1
 """How often a migration asks whether it is its turn."""
 
 _ONE_MIGRATION_AT_A_TIME = 0x526F7461
+
+# libpq tells no SQLSTATE of a connection that failed. What a server says in another language is waited for.
+_NOT_BY_WAITING = re.compile(
+    r"authentication failed|no password supplied|\w+ \S+ does not exist|no such (?:database|user)|no pg_hba.conf entry"
+    r"|not permitted to log in|permission denied|does not support SSL|certificate verify failed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +114,31 @@ def _config() -> Config:
 
 
 @contextmanager
-def _connect(url: str) -> Iterator[Connection]:
+def _connect(database_url: str) -> Iterator[Connection]:
+    url = parse_url(database_url)
     engine = create_engine(
-        parse_url(url),
+        url,
         poolclass=NullPool,
-        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "rota migrate"},
+        connect_args={
+            **writable(url),
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "application_name": "rota migrate",
+            "prepare_threshold": None,
+        },
     )
     try:
         conn = engine.connect()
     except DBAPIError as error:
-        reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"
+        text = str(error.orig).strip()
+        reason = text.splitlines()[0] if text else "no answer"
+        place = engine.url.render_as_string(hide_password=True)
+        if found := _NOT_BY_WAITING.search(text):
+            reason = next(line for line in text.splitlines() if found[0] in line)
+            raise FailedPrecondition(
+                f"PostgreSQL at {place} refuses ({reason.strip()}); correct ROTA_DATABASE_URL"
+            ) from error
         raise Unavailable(
-            f"PostgreSQL cannot be reached at {engine.url.render_as_string(hide_password=True)} ({reason}); "
-            "start it, or correct ROTA_DATABASE_URL"
+            f"PostgreSQL cannot be reached at {place} ({reason}); start it, or correct ROTA_DATABASE_URL"
         ) from error
     with conn:
         yield conn

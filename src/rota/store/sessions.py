@@ -10,6 +10,7 @@ would let a planner that saw few sessions read all of the open ones' index for e
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from rota.domain.errors import AlreadyExists
 from rota.domain.ids import CoordinatorId, SessionId, TenantId
@@ -58,7 +59,7 @@ RETURNING {_COLUMNS}
 
 _EXPIRE = """
 UPDATE sessions SET state = 3, closed_at = now()
-WHERE closed_at IS NULL AND expires_at <= now()
+WHERE closed_at IS NULL AND expires_at <= least(now(), %(latest)s::timestamptz)
 RETURNING id::text
 """
 
@@ -121,8 +122,8 @@ class PgSessions:
         rows = await self.db.writes.run(_SET_STATE, {"id": session, "tenant": tenant, "state": int(state)})
         return _session(rows[0]) if rows else None
 
-    async def expire(self) -> list[SessionId]:
-        return [SessionId(row[0]) for row in await self.db.terms.run(_EXPIRE, {})]
+    async def expire(self, latest: datetime | None = None) -> list[SessionId]:
+        return [SessionId(row[0]) for row in await self.db.terms.run(_EXPIRE, {"latest": latest})]
 
     async def grant_amnesty(self, silent_s: float) -> int:
         return len(await self.db.terms.run(_AMNESTY, {"silent_s": silent_s}))

@@ -3,6 +3,10 @@
 A coordinator renews one row, its own; its shards stay its own while that row lives. Every change of owner raises the
 epoch, and each claim tests owner and epoch in its own statement, so a coordinator that lost a shard can do no harm
 however late it notices.
+
+A database may be a copy of another one as it was: a standby that lagged when it was promoted, a backup. Epochs that the
+other raised since are unknown to it, while leases carry them. So each row says under which incarnation of the database
+its epoch was raised, and the first new epoch of another incarnation is `EPOCH_STEP` higher.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,16 +40,25 @@ RETURNING now()
 
 _NOW = "SELECT now()"
 
+_SHORTEN = """
+UPDATE coordinators SET expires_at = now() + %(term_s)s::float8 * interval '1 second'
+WHERE expires_at > now() + %(term_s)s::float8 * interval '1 second'
+"""
+
 _ACQUIRE = """
-UPDATE shards s SET owner = %(id)s::uuid, epoch = s.epoch + 1
+WITH here AS MATERIALIZED (SELECT rota_incarnation() AS incarnation)
+UPDATE shards s
+SET owner = %(id)s::uuid, epoch = s.epoch + free.step, incarnation = coalesce(nullif(free.here, ''), s.incarnation)
 FROM (
-    SELECT f.shard FROM shards f
+    SELECT f.shard, h.incarnation AS here,
+           CASE WHEN h.incarnation IN (f.incarnation, '') THEN 1 ELSE %(step)s::bigint END AS step
+    FROM here h CROSS JOIN shards f
     WHERE f.shard = ANY (coalesce(%(only)t::smallint[], ARRAY[f.shard]))
       AND (f.owner IS NULL
            OR NOT EXISTS (SELECT FROM coordinators c WHERE c.id = f.owner AND c.expires_at > now()))
-    ORDER BY f.shard LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ORDER BY f.shard LIMIT %(limit)s FOR UPDATE OF f SKIP LOCKED
 ) free
-WHERE s.shard = free.shard AND s.epoch < %(epoch_max)s
+WHERE s.shard = free.shard AND s.epoch + free.step <= %(epoch_max)s
   AND EXISTS (SELECT FROM coordinators c WHERE c.id = %(id)s::uuid AND c.expires_at > now())
 RETURNING s.shard, s.epoch
 """
@@ -56,6 +69,8 @@ FROM coordinators WHERE expires_at > now()
 """
 
 _SHARDS = "SELECT shard, epoch, owner::text FROM shards"
+
+_INCARNATION = "SELECT rota_incarnation()"
 
 _GIVE_UP = """
 UPDATE shards SET owner = NULL, epoch = epoch + 1
@@ -105,18 +120,21 @@ class PgShards:
             return True, rows[0][0]
         return False, (await self.db.terms.run(_NOW, {}, write=False))[0][0]
 
+    async def shorten(self, term_s: float) -> None:
+        await self.db.terms.run(_SHORTEN, {"term_s": term_s})
+
     async def roster(self) -> Roster:
         async def work(run: Run) -> Roster:
             living = tuple(Colleague(CoordinatorId(r[0]), r[1], r[2], r[3]) for r in await run(_LIVING, {}))
             shards = {ShardNo(shard): (epoch, owner) for shard, epoch, owner in await run(_SHARDS, {})}
-            return Roster(living, shards)
+            return Roster(living, shards, (await run(_INCARNATION, {}))[0][0])
 
         return await self.db.terms.transact(work)
 
     async def acquire(
         self, coordinator: CoordinatorId, limit: int, only: Sequence[ShardNo] | None = None
     ) -> list[ShardTerm]:
-        params = {"id": coordinator, "limit": limit, "epoch_max": limits.EPOCH_MAX}
+        params = {"id": coordinator, "limit": limit, "epoch_max": limits.EPOCH_MAX, "step": limits.EPOCH_STEP}
         rows = await self.db.terms.run(_ACQUIRE, params | {"only": None if only is None else array(only)})
         return [ShardTerm(ShardNo(shard), epoch, coordinator) for shard, epoch in rows]
 

@@ -42,6 +42,7 @@ tenants = Table(
     Column("created_at", _instant, nullable=False, server_default=text("now()")),
     Column("weight", Integer, nullable=False, server_default=text("100")),
     Column("max_in_flight", Integer),
+    Column("history_s", Double),
     Column("version", BigInteger, nullable=False, server_default=text("1")),
     Column("updated_at", _instant, nullable=False, server_default=text("now()")),
     UniqueConstraint("name", name="tenants_name_key"),
@@ -79,6 +80,7 @@ shards = Table(
     Column("epoch", BigInteger, nullable=False, server_default=text("0")),
     Column("owner", _uuid),
     Column("watermark", _instant),
+    Column("incarnation", Text),
 )
 
 sessions = Table(
@@ -133,7 +135,14 @@ def _job_columns() -> list[Column[object]]:
         Column("concurrency_key", Text),
         Column("traceparent", Text),
         Column("last_failure", JSONB),
+        # Attempts of lives that ended in death: history lets go of them, and they are seen for as long as the job.
+        Column("past", JSONB),
     ]
+
+
+def _redrive_columns() -> list[Column[object]]:
+    """How often a job was brought back from the dead letters, and by which key the last time."""
+    return [Column("redrives", Integer), Column("redriven_by", Text)]
 
 
 def _origin_columns() -> list[Column[object]]:
@@ -160,6 +169,9 @@ jobs = Table(
     Column("tracestate", Text),
     Column("cancel_reason", Text),
     *_origin_columns(),
+    *_redrive_columns(),
+    Column("attempts_before", Integer),
+    Column("held_for", _uuid),
     PrimaryKeyConstraint("tenant_id", "id"),
     Index("jobs_due_idx", "shard", "due_at", "id", postgresql_where=text("shard >= 0")),
     Index("jobs_schedule_idx", "schedule_uid", "nominal_at", postgresql_where=text("schedule_uid IS NOT NULL")),
@@ -219,7 +231,41 @@ dead_jobs = Table(
     Column("session_id", _uuid),
     Column("reason", Text),
     *_origin_columns(),
+    *_redrive_columns(),
+    Column("cause", SmallInteger),
+    Column("tracestate", Text),
     PrimaryKeyConstraint("tenant_id", "id"),
+    # As with `jobs_due_idx`, only a statement that says so may use it.
+    Index("dead_jobs_died_idx", "tenant_id", "died_at", "id", postgresql_where=text("attempt >= 0")),
+)
+
+# `slot`: at most one running redrive of a tenant has each.
+redrives = Table(
+    "redrives",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("id", _uuid, nullable=False),
+    Column("slot", SmallInteger, nullable=False),
+    Column("letters", ARRAY(_uuid)),
+    Column("filter", JSONB),
+    Column("rate", Double, nullable=False),
+    Column("max_count", BigInteger),
+    Column("new_generation", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("state", SmallInteger, nullable=False),
+    Column("cursor_at", _instant),
+    Column("cursor_id", _uuid),
+    Column("next_at", _instant, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("redriven", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("created_at", _instant, nullable=False),
+    Column("finished_at", _instant),
+    PrimaryKeyConstraint("tenant_id", "id"),
+    Index("redrives_slot_key", "tenant_id", "slot", unique=True, postgresql_where=text("state = 1")),
+    Index("redrives_next_idx", "next_at", "id", postgresql_where=text("state = 1")),
+    postgresql_with={"fillfactor": "50"},
 )
 
 requests = Table(
@@ -340,6 +386,22 @@ occurrences = Table(
     postgresql_partition_by="RANGE (nominal_at)",
 )
 
+
+def _kept(name: str, source: Table, *key: str) -> Table:
+    """What outlives the days of `source` for a tenant with a longer span, in tables of its own, a month each."""
+    return Table(
+        name,
+        metadata,
+        *(Column(column.name, column.type, nullable=column.nullable) for column in source.columns),
+        PrimaryKeyConstraint("tenant_id", *key),
+        postgresql_partition_by="LIST (tenant_id)",
+    )
+
+
+kept_jobs = _kept("kept_jobs", finished_jobs, "id", "finished_at")
+kept_attempts = _kept("kept_attempts", attempts, "job_id", "fence", "ended_at")
+kept_occurrences = _kept("kept_occurrences", occurrences, "schedule_uid", "nominal_at", "generation")
+
 deleted_schedules = Table(
     "deleted_schedules",
     metadata,
@@ -451,6 +513,32 @@ lease_slots = Table(
     Column("fence", BigInteger, nullable=False),
     PrimaryKeyConstraint("tenant_id", "queue", "key", "job_id"),
     postgresql_with={"autovacuum_vacuum_scale_factor": "0.05", "autovacuum_vacuum_threshold": "1000"},
+)
+
+# The ledger of effects whose targets cannot deduplicate. One table with a unique key, forgotten in bounded bites: a key
+# cannot be unique over partitions of days.
+effects = Table(
+    "effects",
+    metadata,
+    Column("tenant_id", Integer, nullable=False),
+    Column("effect_key", Text, nullable=False),
+    Column("id", _uuid, nullable=False),
+    Column("job_id", _uuid, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("state", SmallInteger, nullable=False),
+    Column("earlier", SmallInteger, nullable=False),
+    Column("policy", SmallInteger, nullable=False),
+    Column("begun_at", _instant, nullable=False),
+    Column("needed_at", _instant, nullable=False),
+    Column("reference", Text),
+    Column("resolved_by", Text),
+    Column("reason", Text),
+    PrimaryKeyConstraint("tenant_id", "effect_key"),
+    UniqueConstraint("tenant_id", "id", name="effects_id_key"),
+    Index("effects_doubt_idx", "tenant_id", "id", postgresql_where=text("state IN (0, 3)")),
+    Index("effects_job_idx", "tenant_id", "job_id", "id", postgresql_where=text("state IN (0, 3)")),
+    Index("effects_needed_idx", "needed_at", postgresql_where=text("state IN (1, 2)")),
+    postgresql_with={"fillfactor": "70"},
 )
 
 # One row.
