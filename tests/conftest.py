@@ -14,7 +14,7 @@ import pytest
 from rota import bootstrap
 from rota.store.embedded import EmbeddedPostgres
 
-from .harness import CoordinatorProcess
+from .harness import CoordinatorProcess, settle_in
 
 DISTRIBUTION_15 = Path("/usr/lib/postgresql/15/bin")
 
@@ -57,7 +57,8 @@ def _fresh(server: EmbeddedPostgres, template: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")  # type: ignore[arg-type]
-    yield _database(server.url, name)
+    url = _database(server.url, name)
+    yield settle_in(url) if template == "migrated" else url
     with psycopg.connect(server.url, autocommit=True) as conn:
         conn.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
 

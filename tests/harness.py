@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+import psycopg
 from rota_sdk import Client
 
 from rota import bootstrap
@@ -25,6 +26,14 @@ def make_key(
 ) -> str:
     """The text of a new API key."""
     return bootstrap.create_key(url, tenant=tenant, label="test", roles=roles, ttl_s=ttl_s)[0]
+
+
+def settle_in(url: str) -> str:
+    """Makes the copy of a template its own master: it would begin with far higher epochs, for such as it may have
+    forgotten some of."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("UPDATE shards SET incarnation = rota_incarnation()")
+    return url
 
 
 def eventually(check: Callable[[], object], *, within_s: float = 20.0, every_s: float = 0.05) -> object:
@@ -122,11 +131,17 @@ class CoordinatorProcess:
         self.kill()
 
     def start(self) -> Self:
+        self.launch()
+        assert self.process is not None
+        self.listen = self.process.wait_line("listening ").split()[1]
+        return self
+
+    def launch(self) -> Process:
+        """Starts it without waiting until it serves."""
         env = clean_environment() | self._settings
         env |= {"ROTA_DATABASE_URL": self.database, "ROTA_LISTEN": self.listen, "ROTA_HOME": str(self._folder)}
         self.process = Process([sys.executable, "-m", self._main], env, self._folder / "coordinator.log")
-        self.listen = self.process.wait_line("listening ").split()[1]
-        return self
+        return self.process
 
     @property
     def address(self) -> str:

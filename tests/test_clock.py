@@ -57,6 +57,24 @@ def test_a_database_clock_that_goes_back_is_followed_at_once(back_s: float) -> N
     assert 0 <= scene.behind_s <= 0.02 + 1e-6
 
 
+@pytest.mark.parametrize("step_s", [2.0, -2.0, 3_600.0, -3_600.0])
+def test_a_step_is_told_once_and_with_its_size(step_s: float) -> None:
+    scene = Scene()
+    told: list[float] = []
+    scene.estimate.on_step.append(told.append)
+    for there_s, back_s in ((0.001, 0.001), (0.8, 0.9), (0.001, 0.001), (0.9, 0.001)) * 3:
+        scene.read(there_s=there_s, back_s=back_s)
+        scene.clock.now += 2.0
+    assert told == []
+    scene.stepped_s = step_s
+    scene.read()
+    assert told == [pytest.approx(step_s, abs=1.0)]
+    for _ in range(5):
+        scene.clock.now += 2.0
+        scene.read()
+    assert len(told) == 1
+
+
 def test_a_small_step_back_is_followed_by_the_next_quick_answer() -> None:
     scene = Scene()
     scene.read()

@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from rota_sdk.gen.rota.admin.v1 import admin_pb2 as pb
 
@@ -52,6 +53,8 @@ def test_tenants(rota: Any, operated: Operated) -> None:
         (["--weight", "7", "--etag", "v1"], {"weight": 7, "etag": "v1"}, ["weight"]),
         (["--max-in-flight", "3"], {"quota": {"max_in_flight": 3}}, ["quota.max_in_flight"]),
         (["--unset", "max-in-flight"], {}, ["quota.max_in_flight"]),
+        (["--history", "90d"], {"history_retention": Duration(seconds=90 * 86_400)}, ["history_retention"]),
+        (["--unset", "history"], {}, ["history_retention"]),
     ],
 )
 def test_update_sends_what_is_given(

@@ -62,7 +62,7 @@ def test_help_lists_every_command_and_the_exit_codes() -> None:
 @pytest.mark.parametrize(
     "command", ["dev", "serve", "migrate", "doctor", "exec", "apply", "import crontab", "import k8s", "worker list"]
     + [f"key {name}" for name in ("create", "list", "revoke")]
-    + [f"job {name}" for name in ("create", "get", "list", "cancel", "attempts", "watch")]
+    + [f"job {name}" for name in ("create", "get", "list", "cancel", "retry", "reschedule", "attempts", "watch")]
     + [f"calendar {name}" for name in ("create", "get", "list", "edit", "delete")]
     + [f"schedule {name}" for name in ("preview", "create", "get", "list", "edit", "pause", "resume", "trigger")]
     + [f"schedule {name}" for name in ("backfill", "backfills", "cancel-backfill", "history", "delete")],

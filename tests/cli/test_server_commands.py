@@ -15,9 +15,12 @@ from rota_sdk.gen.rota.admin.v1 import admin_pb2
 from rota.cli.devhome import DevHome
 from rota.cli.errors import Exit
 from rota.config import Settings
+from rota.domain import invariants
 from rota.domain.errors import FailedPrecondition, InvalidArgument, Unavailable
 from rota.domain.ids import TenantId
+from rota.domain.invariants import Violation
 from rota.domain.model import ApiKey, Role
+from rota.service.invariants import Checked
 from tests.cli.script import Coordinator, in_
 
 URL = "postgresql://rota:s3cret@db/rota"
@@ -52,6 +55,7 @@ class Bootstrap:
     applied: list[str] = field(default_factory=list)
     status: Status = field(default_factory=Status)
     findings: list[Finding] = field(default_factory=list)
+    checked: list[Checked] = field(default_factory=list)
     settings: Settings | None = None
     urls: list[str] = field(default_factory=list)
     failure: Exception | None = None
@@ -98,6 +102,12 @@ class Bootstrap:
         self.diagnosed = url
         return self.findings
 
+    def check_invariants(self, url: str, *, repair: bool = False) -> list[Checked]:
+        if repair:
+            for each in self.checked:
+                each.repaired = each.violations if each.invariant.repair else 0
+        return self.checked
+
 
 @pytest.fixture(autouse=True)
 def bootstrap(monkeypatch: pytest.MonkeyPatch) -> Bootstrap:
@@ -105,6 +115,7 @@ def bootstrap(monkeypatch: pytest.MonkeyPatch) -> Bootstrap:
     module = ModuleType("rota.bootstrap")
     for name in (
         *("local_database", "migrate", "schema_status", "create_key", "list_keys", "revoke_key", "serve", "diagnose"),
+        "check_invariants",
     ):
         setattr(module, name, getattr(stand_in, name))
     monkeypatch.setitem(sys.modules, "rota.bootstrap", module)
@@ -262,6 +273,35 @@ def test_doctor_puts_the_findings_together(rota: Any, bootstrap: Bootstrap, coor
     bootstrap.findings.append(Finding("schema", "error", "old", "run: rota migrate"))
     broken = rota("doctor", "--json")
     assert (broken.code, broken.document["ok"]) == (Exit.REFUSED, False)
+
+
+def test_doctor_looks_through_all_rows_where_asked(rota: Any, bootstrap: Bootstrap, coordinator: Coordinator) -> None:
+    lost = Violation(invariants.LIVE_SESSION, "jobs/j1", "session s1 was closed")
+    bootstrap.checked = [
+        Checked(invariants.BY_NAME[invariants.FATES]),
+        Checked(invariants.BY_NAME[invariants.LIVE_SESSION], violations=4, examples=[lost] * 4),
+    ]
+    assert "invariants" not in rota("doctor", "--json").document
+    broken = rota("doctor", "--invariants")
+    assert broken.code == Exit.REFUSED
+    text = " ".join(broken.out.split())
+    assert "ok fates_sum holds" in text
+    assert "Not so 4 times: jobs/j1: session s1 was closed; " in text
+    assert "run: rota doctor --invariants --repair (the lease is ended as LEASE_LOST" in text
+    repaired = rota("doctor", "--invariants", "--repair", "--json")
+    assert (repaired.code, repaired.document["ok"]) == (Exit.OK, True)
+    held, lease = repaired.document["invariants"]
+    assert (held["name"], held["holds"], held["violation_count"]) == ("fates_sum", True, 0)
+    assert (lease["holds"], lease["violation_count"], lease["repaired_count"]) == (False, 4, 4)
+    assert lease["examples"][0] == {"name": "jobs/j1", "found": "session s1 was closed"}
+    bootstrap.checked = [Checked(invariants.BY_NAME[invariants.IN_DOUBT], violations=1, examples=[lost])]
+    stays = rota("doctor", "--invariants", "--repair")
+    assert stays.code == Exit.REFUSED and "decide about each: rota effect resolve" in " ".join(stays.out.split())
+
+
+def test_doctor_repairs_only_what_it_looked_for(rota: Any, bootstrap: Bootstrap, coordinator: Coordinator) -> None:
+    ran = rota("doctor", "--repair")
+    assert ran.code == Exit.USAGE and "--invariants" in ran.err
 
 
 def test_doctor_goes_on_after_what_is_broken(rota: Any, bootstrap: Bootstrap, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,8 @@ SELECT extract(epoch FROM leased_at - due_at)::float8 FROM finished_jobs WHERE a
 class Plane:
     """Coordinators on one database, started as a test asks for them."""
 
-    def __init__(self, database: str, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, database: str, folder: Path, stack: ExitStack, main: str = "tests.serve_main") -> None:
+        self._main = main
         self._database = database
         self._folder = folder
         self._stack = stack
@@ -37,7 +38,7 @@ class Plane:
     def add(self) -> CoordinatorProcess:
         folder = self._folder / f"coordinator-{len(self.all)}"
         folder.mkdir()
-        added = self._stack.enter_context(CoordinatorProcess(self._database, folder))
+        added = self._stack.enter_context(CoordinatorProcess(self._database, folder, self._main))
         self.all.append(added)
         return added
 

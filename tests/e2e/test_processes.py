@@ -174,7 +174,8 @@ def test_a_port_that_is_taken(several: Several, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("json", [False, True])
 def test_what_keeps_one_from_starting_is_told_once(tmp_path: Path, json: bool) -> None:
-    done = refused(tmp_path, "--listen", "127.0.0.1:0", "--database-url", NOBODY, *(["--json"] if json else []))
+    options = ["--database-wait", "0s", *(["--json"] if json else [])]
+    done = refused(tmp_path, "--listen", "127.0.0.1:0", "--database-url", NOBODY, *options)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("cannot be reached") == 1
     assert len(done.stderr.splitlines()) == (1 if json else 2)
