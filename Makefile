@@ -79,16 +79,17 @@ sim-mutants: $(VENV)/.ready ## Takes each guard away and hunts the loss over N=2
 
 .PHONY: store-suite
 store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL; ROTA_TEST_PG=15 for the oldest supported
-	@$(PY) -m pytest -q tests/store tests/service tests/coordinator tests/outbox
+	@$(PY) -m pytest -q -n 2 --dist loadfile tests/store tests/service tests/coordinator tests/outbox
 
 .PHONY: e2e
 e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, kill -9
-	@$(PY) -m pytest -q tests/api $(SERVED) tests/e2e
+	@$(PY) -m pytest -q -n 3 --dist loadfile tests/api $(SERVED) tests/e2e
 
 .PHONY: test-workers
 test-workers: $(VENV)/.ready ## Run the conformance suite for the SDKs of every language: a matrix language × case; ARGS="--language python"
 	@PYTHONPATH=workers/conformance $(PY) -m rota_conformance --checks $(ARGS)
 	@PYTHONPATH=workers/conformance $(PY) -m rota_conformance --wrong
+	@$(PY) -m pytest -q tests/fleet
 
 .PHONY: chaos
 chaos: $(VENV)/.ready ## Three coordinators, six workers and their databases, broken at random for ten minutes; ARGS="--minutes 60"
