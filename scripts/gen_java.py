@@ -49,7 +49,7 @@ def stubs(vendor: Path) -> Files:
 
 def _tool(artifact: str, version: str | None, folder: Path) -> Path:
     classifier = f"{SYSTEMS[platform.system()]}-{MACHINES[platform.machine()]}"
-    subprocess.run(
+    done = subprocess.run(
         [
             "mvn",
             "-q",
@@ -60,8 +60,13 @@ def _tool(artifact: str, version: str | None, folder: Path) -> Path:
             f"-Dartifact={artifact}:{version}:exe:{classifier}",
             f"-DoutputDirectory={folder}",
         ],
-        check=True,
+        check=False,
+        # Quiet as it is, it writes codes of colour.
+        capture_output=True,
+        text=True,
     )
+    if done.returncode:
+        raise SystemExit(f"{artifact}:{version} could not be had:\n{done.stdout}{done.stderr}")
     found = next(folder.glob(f"{artifact.rpartition(':')[2]}-*.exe"))
     found.chmod(0o755)
     return found

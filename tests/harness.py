@@ -17,7 +17,7 @@ from rota_sdk import Client
 from rota import bootstrap
 from rota.domain.model import Role
 
-START_S = 30.0
+START_S = 60.0
 ALL_ROLES = frozenset(Role)
 
 

@@ -11,6 +11,9 @@ from .loop import SimLoop
 START_US = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z: where every world begins."""
 
+DRIFT_MAX = 4e-4
+"""How much too fast or too slow a machine counts; two of them may differ by twice as much."""
+
 
 class DatabaseTime:
     """What `now()` says in the database. An operator, or a failover, may step it."""
@@ -27,20 +30,22 @@ class DatabaseTime:
 
 
 class SimClock:
-    """`rota.clock.Clock` of one process: monotonic from a point of its own, a wall clock that is wrong by `skew_s`."""
+    """`rota.clock.Clock` of one process: monotonic from a point and at a rate of its own, a wall clock that is wrong by
+    `skew_s`."""
 
     def __init__(self, loop: SimLoop, rng: random.Random, skew_s: float) -> None:
         self._loop = loop
         self._rng = rng
         self._skew_s = skew_s
         self._booted = rng.uniform(0.0, 1e6)
+        self._rate = 1.0 + rng.uniform(-DRIFT_MAX, DRIFT_MAX)
 
     @property
     def rng(self) -> random.Random:
         return self._rng
 
     def monotonic(self) -> float:
-        return self._booted + self._loop.time()
+        return self._booted + self._loop.time() * self._rate
 
     def utc(self) -> datetime:
         return datetime.fromtimestamp(START_US / 1e6 + self._loop.time() + self._skew_s, UTC)

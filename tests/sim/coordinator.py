@@ -6,7 +6,7 @@ enters one floor below protobuf and gRPC.
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -41,11 +41,13 @@ from rota.telemetry import Telemetry
 
 from .clock import SimClock
 from .fake_store import (
+    FakeFires,
     FakeHistory,
     FakeJobReader,
     FakeJobs,
     FakeLeases,
     FakeOutcomes,
+    FakeSchedules,
     FakeSessions,
     FakeShards,
     Tables,
@@ -53,9 +55,11 @@ from .fake_store import (
 from .faults import Faults
 from .history import History
 from .loop import Process, SimLoop
+from .no_dead_letters import NoDeadLetters
+from .no_effects import NoEffects
 from .no_queues import NoQueues
-from .no_schedules import NoFires
 from .peering import Peering
+from .schedulecalls import ScheduleCalls, shielded
 from .wire import Link
 
 SESSION_TTL_S = 6.0
@@ -104,7 +108,7 @@ class Report:
     spawned: tuple[Wish, ...] = ()
 
 
-class Coordinator:
+class Coordinator(ScheduleCalls):
     """One address. Each start is a new process with a new id, as a supervisor makes it."""
 
     def __init__(
@@ -205,11 +209,13 @@ class Coordinator:
             reader=FakeJobReader(tables, link),
             leases=FakeLeases(tables, link),
             outcomes=FakeOutcomes(tables, link),
+            dead_letters=NoDeadLetters(tables, link),
+            effects=NoEffects(tables, link),
             sessions=FakeSessions(tables, link),
             shards=FakeShards(tables, link),
             history=FakeHistory(tables, link),
-            schedules=NoFires(tables, link),
-            fires=NoFires(tables, link),
+            schedules=FakeSchedules(tables, link),
+            fires=FakeFires(tables, link),
             queues=(none := NoQueues(tables, link)),
             tenants=none,
             fleet=none,
@@ -276,7 +282,7 @@ class Coordinator:
             free_slots=slots,
             coordinator=node.id,
         )
-        await _shielded(node.attendance.open(self._identity, opening))
+        await shielded(node.attendance.open(self._identity, opening))
         return node.attendance.ttl_s
 
     async def _lease(
@@ -340,7 +346,7 @@ class Coordinator:
             member = await node.attendance.member(self._identity, session)
             return await node.attendance.beat(member, inventory, free_slots, acknowledged)
 
-        return await _shielded(work())
+        return await shielded(work())
 
     async def _complete(
         self, node: Node, *, session: SessionId, reports: Sequence[Report], left_s: float
@@ -364,7 +370,7 @@ class Coordinator:
             member = await node.attendance.member(self._identity, session)
             await (node.attendance.drain(member) if drain else node.attendance.close(member))
 
-        await _shielded(work())
+        await shielded(work())
 
     # PeerService
 
@@ -379,7 +385,7 @@ class Coordinator:
         self, node: Node, *, callee: CoordinatorId, caller: CoordinatorId, shards: Sequence[ShardNo], left_s: float
     ) -> list[ShardNo]:
         self._check_callee(node, callee)
-        taken: list[ShardNo] = await _shielded(node.peers.take_over(caller, shards))
+        taken: list[ShardNo] = await shielded(node.peers.take_over(caller, shards))
         return taken
 
     def _check_callee(self, node: Node, callee: CoordinatorId) -> None:
@@ -395,7 +401,7 @@ class Coordinator:
         return job, created is not None
 
     async def _cancel(self, node: Node, *, job: JobId, mode: CancelMode, left_s: float) -> JobState:
-        return (await _shielded(node.jobs.cancel(self._identity.tenant_id, job, mode, "not wanted"))).state
+        return (await shielded(node.jobs.cancel(self._identity.tenant_id, job, mode, "not wanted"))).state
 
     async def _get(self, node: Node, *, job: JobId, left_s: float) -> JobState:
         return (await node.jobs.get(self._identity.tenant_id, job)).state
@@ -432,7 +438,3 @@ class Coordinator:
             report.effect_state,
             spawned=tuple(self._spec(node, wish) for wish in report.spawned),
         )
-
-
-async def _shielded(work: Coroutine[Any, Any, Any]) -> Any:
-    return await asyncio.shield(asyncio.ensure_future(work))

@@ -4,7 +4,7 @@
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 CHAOS_S = 24.0
@@ -13,10 +13,14 @@ CHAOS_S = 24.0
 LIVENESS_S = 60.0
 """By this long after the last fault. Twice a session's TTL, some retries and a run timeout are far less."""
 
+WATCHED_S = 20.0
+"""For so long after the last fault schedules go on, and are to be on time soon; then they end."""
+
 
 DECIDED = {
     **dict.fromkeys(("claim", "succeed", "requeue", "expire", "acquire", "effect", "outcome"), 8.0),
-    **dict.fromkeys(("finish", "bury", "set_cancelling", "give_up", "take_over"), 40.0),
+    **dict.fromkeys(("fire", "fire_held"), 8.0),
+    **dict.fromkeys(("finish", "bury", "set_cancelling", "give_up", "take_over", "transact"), 40.0),
 }
 """Acts that follow a decision, and how much more often there is trouble just before them: the world moves on in
 between. Those that are rare get more of it."""
@@ -81,6 +85,22 @@ class Plan:
     gathered: bool
     """In the end every worker talks to the same coordinator, and gets the jobs of all."""
 
+    schedules: int = 0
+    poisoned: int = 0
+    """Schedules whose steps the database refuses."""
+    slips: int = 0
+    """Times that a hand in the database leaves a schedule for the sweeper to put right."""
+    target_slow: float = 0.0
+    """Chance that the target takes longer than its caller waits, and acts after all."""
+    failovers: int = 0
+    """The database is gone for a moment and comes back with another clock."""
+    swizzles: int = 0
+    """Some of all processes stop one after the other, and come back in another order."""
+    chases: int = 0
+    """One leaves in order, and the one that takes its shards dies meanwhile."""
+    partitions: int = 0
+    """One coordinator reaches the database and nobody else, or everybody but the database."""
+
     @classmethod
     def draw(cls, rng: random.Random) -> "Plan":
         kind = rng.choices(list(Kind), (10, 15, 10, 20, 45))[0]
@@ -91,7 +111,7 @@ class Plan:
             return rng.uniform(0.0, most) if rng.random() < share else 0.0
 
         lossy = storm or race or kind is Kind.LOSSY
-        return cls(
+        plan = cls(
             kind=kind,
             coordinators=2 if race else rng.choice((1, 2, 2, 3)),
             workers=rng.randint(2, 4),
@@ -121,6 +141,21 @@ class Plan:
             clock_step_max_s=rng.choice((0.3, 3.0, 6.0, 6.0)),
             gathered=rng.random() < 0.5,
         )
+        return plan._with_more(rng, storm)
+
+    def _with_more(self, rng: random.Random, storm: bool) -> "Plan":
+        schedules = rng.choice((0, 1, 2, 3))
+        return replace(
+            self,
+            schedules=schedules,
+            poisoned=int(schedules > 1 and rng.random() < 0.25),
+            slips=rng.choice((0, 1, 2, 6)) if schedules else 0,
+            target_slow=rng.choice((0.0, 0.1, 0.3)) if storm or self.kind is Kind.LOSSY else 0.0,
+            failovers=rng.choice((0, 0, 1, 2)) if storm else 0,
+            swizzles=rng.choice((0, 0, 1)) if storm else 0,
+            chases=rng.choice((0, 0, 1)) if storm else 0,
+            partitions=rng.choice((0, 0, 1, 2)) if storm else 0,
+        )
 
 
 class Faults:
@@ -132,13 +167,20 @@ class Faults:
         self._wire = random.Random(f"wire/{seed}")
         self._links = random.Random(f"links/{seed}")
         self._pauses = random.Random(f"pauses/{seed}")
+        self._target = random.Random(f"target/{seed}")
         self.on = True
         self.database_down = False
+        self.without_database: set[str] = set()
+        """Processes that do not reach it."""
+        self.unreachable: set[str] = set()
+        """Coordinators by name, whom nobody reaches and who reach nobody but the database."""
 
     def calm(self) -> None:
         """The end of all faults."""
         self.on = False
         self.database_down = False
+        self.without_database.clear()
+        self.unreachable.clear()
 
     def fate(self, statement: str, write: bool) -> Fate:
         rng, plan = self._store, self._plan
@@ -186,9 +228,11 @@ class Faults:
             return None
         return self._delay_s()
 
-    def link_delay_s(self) -> float | None:
-        """When a message between coordinators arrives; None: the link breaks."""
+    def link_delay_s(self, *ends: str) -> float | None:
+        """When a message between these coordinators arrives; None: the link breaks."""
         rng, plan = self._links, self._plan
+        if not self.unreachable.isdisjoint(ends):
+            return None
         if self.on and rng.random() < plan.link_breaks:
             return None
         if self.on and rng.random() < plan.message_slow:
@@ -201,6 +245,11 @@ class Faults:
         if not self.on or chance == 0.0 or self._pauses.random() >= chance:
             return 0.0
         return self._pauses.uniform(0.5, self._plan.pause_max_s)
+
+    def target_takes_s(self) -> float:
+        if self.on and self._target.random() < self._plan.target_slow:
+            return self._target.uniform(0.3, 2.5)
+        return 0.0
 
     def _delay_s(self) -> float:
         rng = self._wire

@@ -6,9 +6,11 @@ else, and two runs of one seed must write the same.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from rota.domain import limits
+from rota.domain.schedule import Definition
 
 
 @dataclass(slots=True)
@@ -51,6 +53,18 @@ class History:
         if "job" in facts:
             self._by_job.setdefault(facts["job"], []).append(event)
 
+    def mark(self) -> int:
+        """A place to which `forget` may go back."""
+        return len(self.events)
+
+    def forget(self, mark: int) -> None:
+        """Takes back what was noted since: its transaction did not commit."""
+        for event in reversed(self.events[mark:]):
+            self._by_kind[event.kind].pop()
+            if "job" in event.facts:
+                self._by_job[event["job"]].pop()
+        del self.events[mark:]
+
     def of(self, *kinds: str) -> list[Event]:
         """Events of some kinds, in order."""
         if len(kinds) == 1:
@@ -78,6 +92,13 @@ def _short(name: str, value: Any) -> str:
         return value[-6:]
     if isinstance(value, float):
         return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return f"{value:%M:%S.%f}"
+    if isinstance(value, Definition):
+        timing, overlap, missed = value.timing, value.overlap, value.missed
+        return f"({timing.kind.name} {timing.expression or timing.every_s}, {overlap.mode.name}, {missed.mode.name})"
+    if isinstance(value, tuple):
+        return "(" + " ".join(_short("", each) for each in value) + ")"
     if hasattr(value, "name") and hasattr(value, "value"):
         return str(value.name)
     return str(value)

@@ -4,10 +4,10 @@ from typing import Any
 
 from rota.store.queueport import Configs
 
-from .fake_store import _Port
+from .fake_store.tables import Port
 
 
-class NoQueues(_Port):
+class NoQueues(Port):
     """QueueStore without queues; whatever else is asked for is a fault of the simulation."""
 
     async def configs(self, known: int | None = None) -> Configs | None:

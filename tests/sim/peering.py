@@ -102,6 +102,10 @@ class Way:
         self._link: _Link | None = None
         self._task = self.process.spawn(self._keep_open(), name=f"link to {peer[-6:]}")
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.process.name.partition(".")[0], self._server.name
+
     def send(self, news: News) -> bool:
         return self._link is not None and self._link.send(news)
 
@@ -122,6 +126,9 @@ class Way:
     async def _call(self, method: str, timeout_s: float, **request: object) -> object:
         if self._link is None:
             raise Unavailable(f"{self._server.name} is not connected")
+        if self.ends[0] in self._peering.faults.unreachable:
+            await asyncio.sleep(timeout_s)
+            raise OutcomeUnknown(f"{self._server.name} did not answer")
         try:
             return await self._peering.network.call(
                 self._server, method, timeout_s, copies_max=1, callee=self._peer, **request
@@ -146,7 +153,7 @@ class Way:
         """A hello and its answer; None: nobody answers, or another one than was meant."""
         loop, faults = self._peering.loop, self._peering.faults
         answer: asyncio.Future[_Link | None] = loop.create_future()
-        there_s = faults.link_delay_s()
+        there_s = faults.link_delay_s(*self.ends)
         if there_s is not None:
             loop.call_later(there_s, self._greet, answer, context=loop.outside)
         try:
@@ -168,7 +175,7 @@ class Way:
         link = None
         if node.id == self._peer:
             link = _Link(self, self._peering, process, node)
-        back_s = faults.link_delay_s()
+        back_s = faults.link_delay_s(*self.ends)
         if back_s is not None and not answer.done():
             loop.call_later(back_s, _settle, answer, link, context=loop.outside)
         elif link is not None:
@@ -206,7 +213,7 @@ class _Link:
         if self.broken:
             # Nobody has noticed yet.
             return True
-        delay_s = self._peering.faults.link_delay_s()
+        delay_s = self._peering.faults.link_delay_s(*self._way.ends)
         if delay_s is None:
             self.break_off(2 * PING_S)
         else:
@@ -258,7 +265,7 @@ class _Link:
             self.break_off(0.01)
             return
         self._node.peers.hear(self._way.me, self._arrived.popleft())
-        delay_s = self._peering.faults.link_delay_s()
+        delay_s = self._peering.faults.link_delay_s(*self._way.ends)
         if delay_s is None:
             self.break_off(2 * PING_S)
         else:

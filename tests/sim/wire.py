@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from rota.domain.errors import Internal, OutcomeUnknown, RotaError, Unavailable
+from rota.store.scheduleport import Unwritable
 
 from .fake_store import UniqueViolation
 from .faults import Fate, Faults
@@ -22,6 +23,10 @@ IMPATIENT_LANES = {"terms": 3.0}
 ever stalls."""
 
 CANCEL_DELAY_S = 0.005
+
+CONVERSATIONS = frozenset({"transact", "fire_held"})
+"""Transactions of several statements: each is sent when the one before was answered, so a process that is paused goes
+on with them later, and one that is dead never does."""
 
 
 class Link:
@@ -48,7 +53,12 @@ class Link:
             await pause_here(self._process, self._faults, self._history, f"the answer to {name}")
 
     def _arrive(self, name: str, work: Callable[[], T], write: bool, fate: Fate, answer: "asyncio.Future[T]") -> None:
-        if self._faults.database_down:
+        if name in CONVERSATIONS and self._process.stopped:
+            self._process.call_soon(self._arrive, name, work, write, fate, answer)
+            return
+        if name in CONVERSATIONS and fate is Fate.LATE:
+            fate = Fate.ANSWER_LOST
+        if self._faults.database_down or self._process.name in self._faults.without_database:
             fate = Fate.NEVER if write and fate is Fate.DONE else Fate.REFUSED
         if fate is Fate.REFUSED:
             self._history.note("refused", by=self._process, statement=name)
@@ -57,7 +67,7 @@ class Link:
         if fate is Fate.DONE:
             try:
                 result = work()
-            except (RotaError, UniqueViolation) as refusal:
+            except (RotaError, UniqueViolation, Unwritable) as refusal:
                 self._later(self._fail, answer, refusal)
             else:
                 self._later(self._answer, answer, result)
@@ -155,6 +165,8 @@ class Network:
                 self._loop.call_later(CANCEL_DELAY_S, _give_up, exchange.answer, context=self._loop.outside)
 
     def _arrive(self, exchange: _Exchange, server: Server, method: str, request: dict[str, Any]) -> None:
+        if server.name in self._faults.unreachable:
+            return
         process = server.process
         if process is None:
             self._answered(exchange, Unavailable(f"{server.name} does not listen"))
@@ -181,6 +193,8 @@ class Network:
         if isinstance(result, Internal):
             self._history.note("bug", method=method, error=result.message)
         delay_s = self._faults.answer_delay_s()
+        if server.name in self._faults.unreachable:
+            delay_s = None
         facts = self.describe(method, request, result)
         if facts is not None:
             arrives = delay_s is not None and not exchange.answer.done()
@@ -224,6 +238,6 @@ def _lost(write: bool) -> RotaError:
 def _try(work: Callable[[], object]) -> None:
     try:
         work()
-    except (RotaError, UniqueViolation):
+    except (RotaError, UniqueViolation, Unwritable):
         # Refused, and nobody is there to hear it.
         return

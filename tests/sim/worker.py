@@ -119,11 +119,17 @@ class Worker:
         self.process = self._loop.process(f"{self.name}.{self._starts}")
         self.process.spawn(self._run(), name="main")
 
-    def kill(self) -> None:
-        if self.process is not None:
-            self._history.note("killed", process=self.process, session=self._life.id if self._life else None)
-            self.process.kill()
-            self.process = None
+    @property
+    def up(self) -> bool:
+        return self.process is not None
+
+    def kill(self) -> Process | None:
+        """kill -9. The process that died, if one ran."""
+        victim, self.process = self.process, None
+        if victim is not None:
+            self._history.note("killed", process=victim, session=self._life.id if self._life else None)
+            victim.kill()
+        return victim
 
     def pause(self, seconds: float) -> None:
         if self.process is not None:

@@ -10,18 +10,20 @@ import hashlib
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rota.coordinator.node import Node
-from rota.domain.ids import TenantId
+from rota.domain.ids import JobId, TenantId
 from rota.domain.model import Identity, Role
+from rota.domain.schedule import ScheduleState
 
 from . import faults as faults_module
+from .author import Author
 from .client import Client
 from .clock import DatabaseTime
 from .coordinator import Coordinator, LeaseAnswer
-from .fake_store import Tables
+from .fake_store import UNWRITABLE, JobRow, Tables
 from .faults import Faults, Kind, Plan
 from .history import History
 from .loop import SimError, SimLoop
@@ -82,11 +84,13 @@ class World:
         self.time = DatabaseTime(self.loop)
         self.history = History(self.loop.time, self.time.now_us)
         self.tables = Tables(self.time, self.history, SHARDS, removed)
+        self.tables.another_id = self._another_id
+        self._ids = random.Random(f"ids/{name}")
         self.faults = Faults(self.plan, name)
         self.network = Network(self.loop, self.faults, self.history)
         self.network.describe = _describe
         self.peering = Peering(name, self.loop, self.network, self.faults, self.history)
-        self.target = Target(self.loop, self.history, removed)
+        self.target = Target(self.loop, self.faults, self.history, removed)
         self.coordinators = [
             Coordinator(f"c{number}", name, self.loop, self.tables, self.faults, self.history, IDENTITY, self.peering)
             for number in range(self.plan.coordinators)
@@ -115,6 +119,15 @@ class World:
             choose=lambda: self.rng.choice(self.coordinators),
             jobs=self.plan.jobs,
             race=self.plan.kind is Kind.RACE,
+        )
+        self.author = Author(
+            name,
+            plan=self.plan,
+            loop=self.loop,
+            network=self.network,
+            history=self.history,
+            time=self.time,
+            choose=lambda: self.rng.choice(self.coordinators),
         )
         for coordinator in self.coordinators:
             coordinator.on_start = on_node
@@ -149,6 +162,7 @@ class World:
         for worker in self.workers:
             worker.start()
         self.client.start()
+        self.author.start()
         trouble = [self.loop.create_task(work) for work in self._trouble()]
         await asyncio.sleep(faults_module.CHAOS_S)
         for task in trouble:
@@ -185,8 +199,16 @@ class World:
 
     async def _finish(self) -> bool:
         until = self.loop.time() + faults_module.LIVENESS_S
+        if self.plan.schedules:
+            await asyncio.sleep(faults_module.WATCHED_S)
+            self.history.note("ending")
+            self.author.ending.set()
         while self.loop.time() < until:
-            if self.client.done and not self.tables.jobs:
+            waiting = any(
+                schedule.timer.buffered and schedule.definition.job.type != UNWRITABLE
+                for schedule in self.tables.schedules.values()
+            )
+            if self.client.done and self.author.done and not self.tables.jobs and not waiting:
                 return True
             await asyncio.sleep(LOOK_S)
         return False
@@ -206,6 +228,11 @@ class World:
         work += [self._move() for _ in range(plan.moves)]
         work += [self._outage() for _ in range(plan.outages)]
         work += [self._step_clock() for _ in range(plan.clock_steps)]
+        work += [self._slip() for _ in range(plan.slips)]
+        work += [self._fail_over() for _ in range(plan.failovers)]
+        work += [self._swizzle() for _ in range(plan.swizzles)]
+        work += [self._chase() for _ in range(plan.chases)]
+        work += [self._part() for _ in range(plan.partitions)]
         if plan.pause:
             work += [self._pause() for _ in range(self.rng.randint(0, 2))]
         return work
@@ -284,6 +311,76 @@ class World:
         seconds = self.rng.uniform(-1.0, 1.0) * self.plan.clock_step_max_s
         self.history.note("clock step", seconds=seconds)
         self.time.step(seconds)
+
+    async def _slip(self) -> None:
+        """A hand in the database: a schedule that is to fire waits for nothing; or older time-zone data."""
+        await self._some_time()
+        tables = self.tables
+        active = [s for s in tables.schedules.values() if s.timer.state is ScheduleState.ACTIVE]
+        if active:
+            schedule = self.rng.choice(active)
+            unarmed = self.rng.random() < 0.5
+            timer = replace(schedule.timer, arm_at=None) if unarmed else replace(schedule.timer, tzdata="1970a")
+            tables.schedules[schedule.uid] = replace(schedule, timer=timer)
+            self.history.note("slip", schedule=schedule.uid)
+
+    async def _fail_over(self) -> None:
+        """A standby takes over: what was on its way is lost, for a moment nobody answers, and its clock is another."""
+        await self._some_time()
+        seconds = self.rng.uniform(-1.0, 1.0) * self.plan.clock_step_max_s
+        self.faults.database_down = True
+        await asyncio.sleep(self.rng.uniform(0.2, 4.0))
+        self.history.note("failover", seconds=seconds)
+        self.time.step(seconds)
+        self.tables.incarnation += 1
+        self.faults.database_down = False
+
+    async def _swizzle(self) -> None:
+        await self._some_time()
+        parties: list[Coordinator | Worker] = [*self.coordinators, *self.workers]
+        chosen = self.rng.sample(parties, self.rng.randint(2, len(parties)))
+        for party in chosen:
+            process = party.kill()
+            if process is not None:
+                self.network.break_connections(process, told=True)
+                self.peering.end(process)
+            await asyncio.sleep(self.rng.uniform(0.0, 0.5))
+        self.rng.shuffle(chosen)
+        for party in chosen:
+            if not party.up:
+                party.start()
+            await asyncio.sleep(self.rng.uniform(0.0, 0.5))
+
+    async def _chase(self) -> None:
+        if len(self.coordinators) < 2:
+            return
+        leaver, taker = self.rng.sample(self.coordinators, 2)
+        await self._some_time()
+        leaver.drain()
+        await asyncio.sleep(self.rng.uniform(0.0, 0.1))
+        await self._kill(taker, self.rng.uniform(0.5, 3.0))
+        while leaver.leaving:
+            await asyncio.sleep(0.1)
+        if not leaver.up:
+            leaver.start()
+
+    async def _part(self) -> None:
+        victim = self.rng.choice(self.coordinators)
+        await self._some_time()
+        if victim.process is None:
+            return
+        from_all = self.rng.random() < 0.5
+        cut, name = (
+            (self.faults.unreachable, victim.name) if from_all else (self.faults.without_database, victim.process.name)
+        )
+        self.history.note("parted", process=victim.process, database=not from_all)
+        cut.add(name)
+        await asyncio.sleep(self.rng.uniform(0.5, 8.0))
+        cut.discard(name)
+
+    def _another_id(self, row: JobRow) -> JobId:
+        id = row.spec.id
+        return JobId(f"{id[:24]}{self._ids.getrandbits(40):010x}{id[-2:]}")
 
     async def _some_time(self) -> None:
         await asyncio.sleep(self.rng.uniform(1.0, faults_module.CHAOS_S - 1.0))

@@ -124,7 +124,7 @@ def test_the_simulated_store_of_schedules_is_postgresql(rig: Rig) -> None:
     run_state_machine_as_test(
         lambda: Machine(rig),
         settings=settings(
-            max_examples=20,
+            max_examples=12,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -364,6 +364,20 @@ class Machine(SideBySide):
         self.both(lambda s: s.fires.fire_held(list(reads), owner, decided), _fired)
         for uid in reads:
             self._look(self._schedule(uid))
+
+    @precondition(lambda self: self.schedules)
+    @rule(which=pick, what=st.sampled_from((0, 1, 5, 8)))
+    def fire_claim_and_take_back(self, which: int, what: int) -> None:
+        """What comes next of a schedule is fired at its time and claimed; then it is too late to take it back."""
+        uid = of(self.schedules, which).uid
+        stored = self.tables.schedules.get(uid)
+        if stored is None or stored.timer.arm_at is None:
+            return
+        self._set(max(stored.timer.arm_at, self.now))
+        self.reads.append(Read(Armed(TENANT, uid, stored.shard, stored.timer), stored.definition))
+        self.fire_held([0], 0, False)
+        self.claim(2)
+        self.take_back(which, -20.0, what)
 
     @rule(after=pick, page=st.sampled_from((1, 2, 10)), tzdata=st.sampled_from((TZDATA, "other")))
     def read_unfit(self, after: int, page: int, tzdata: str) -> None:

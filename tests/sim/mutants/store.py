@@ -1,0 +1,55 @@
+"""Guards of the store's statements, and of the target."""
+
+from .base import store
+
+STORE = (
+    store("claim: state"),
+    store("claim: due"),
+    store("claim: fence grows"),
+    store("claim: start_by"),
+    store("claim: deadline"),
+    store(
+        "claim: owner",
+        equivalent="an epoch belongs to one owner, and each change of owner raises it, so the epoch's test covers it",
+    ),
+    store("claim: epoch"),
+    store("claim: owner", "claim: epoch"),
+    store("succeed: fence"),
+    store(
+        "succeed: session",
+        equivalent="a fence is granted to one session, so only a forged report differs here; the API's tests forge",
+    ),
+    store(
+        "succeed: state",
+        equivalent="a job that waits has no session, so the session's test covers it",
+    ),
+    store("succeed: state", "succeed: session"),
+    store("requeue: fence"),
+    store("requeue: state"),
+    store("finish: fence"),
+    store("finish: state"),
+    store("bury: fence"),
+    store("bury: state"),
+    store("move: leaves the live table"),
+    store("set_cancelling: fence"),
+    store("set_cancelling: state"),
+    store("create: request_id is fresh"),
+    store("dedupe: holder lives"),
+    store("dedupe: window"),
+    store("spawn: only with the success"),
+    store("beat: not closed"),
+    store("expire: time is over"),
+    store("renew: alive"),
+    store("acquire: alive"),
+    store("acquire: free"),
+    store("acquire: epoch grows"),
+    store("release: epoch grows"),
+    store("give_up: owner"),
+    store("give_up: epoch grows"),
+    store(
+        "set_watermarks: owner",
+        equivalent="a watermark lies a minute behind the oldest live job, and worlds end before it moves",
+    ),
+    store("target: fence"),
+    store("target: key"),
+)
