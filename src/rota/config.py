@@ -219,7 +219,10 @@ class Settings:
     database_url: str | None = field(
         default=None,
         repr=False,
-        metadata=_option(_database_url, "PostgreSQL 15 or newer; unset: an embedded one below `home`"),
+        metadata=_option(
+            _database_url,
+            "PostgreSQL 15 or newer, several hosts separated by commas; unset: an embedded one below `home`",
+        ),
     )
     database_wait_s: float = field(
         default=300.0,

@@ -83,7 +83,8 @@ class Author:
         definition = self._definition(poisoned)
         # Whatever comes after a poisoned one is to be made in spite of it.
         at_s = rng.uniform(0.0, 1.0 if poisoned else FIRST_S)
-        times = sorted(rng.uniform(at_s + 0.5, LAST_CHANGE_S) for _ in range(rng.choice((0, 1, 2, 4, 8))))
+        changes = 0 if poisoned else rng.choice((0, 1, 2, 4, 8))
+        times = sorted(rng.uniform(at_s + 0.5, LAST_CHANGE_S) for _ in range(changes))
         await self._until(at_s)
         await self._insist(
             "create_schedule", id=id, definition=definition, paused=rng.random() < 0.06, request_id=self._request()
