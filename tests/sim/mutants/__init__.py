@@ -4,9 +4,10 @@ A mutant that nobody catches says that a check is missing, that the faults do no
 nothing. The first two are mended; the third is written down here with its reason, and stays in the list, because a
 reason may stop to be true: an equivalent mutant that is caught is a failure too.
 
-Four guards are left out, since one world in hundreds or thousands needs them: that an inventory is ignored which a
+Five guards are left out, since one world in hundreds or thousands needs them: that an inventory is ignored which a
 newer one has overtaken; that a lease is not adopted while its claim is on its way; that the answer with an adopted
-lease may be on its way; and that a peer that does not answer offers nothing. The coordinator's own tests have them.
+lease may be on its way; that a peer that does not answer offers nothing; and that news of a job are passed on to a
+newer owner. The coordinator's own tests have them.
 """
 
 from . import schedules

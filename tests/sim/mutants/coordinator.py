@@ -1,7 +1,7 @@
 """What is broken in the coordinator's memory and loops."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -127,14 +127,6 @@ def _only_here(self: Memory, session: SessionId, *what: Any, **why: Any) -> None
         self._peers.tell_order(Order(session, *what, **why))
 
 
-def _keeps_strange_news(self: Memory, entries: Sequence[Entry], teller: CoordinatorId | None) -> None:
-    with nullcontext() if teller is None else patch.object(Peers, "tell_waiting", _nothing):
-        _take_waiting(self, entries, teller)
-
-
-_take_waiting = Memory.take_waiting
-
-
 def _proves_silently(self: Memory, flight: Flight) -> None:
     flight.proven = True
 
@@ -197,7 +189,6 @@ COORDINATOR = (
     broken("peers: they are asked for again", InFlight, "unheard", _asks_once),
     broken("peers: orders follow a worker that has moved", Memory, "direct", _only_here),
     broken("peers: jobs that wait are told", Peers, "tell_waiting", _nothing),
-    broken("peers: they are passed on to a newer owner", Memory, "take_waiting", _keeps_strange_news),
     broken("peers: demand is told again", Demands, "tell_all", _nothing),
     broken("peers: offers are made", Offers, "look", _nothing),
     broken(
