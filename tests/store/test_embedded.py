@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +256,8 @@ def test_a_backend_that_outlived_its_postmaster_is_ended(make: Make, data: Path)
             assert ask(server.start(), "SELECT 1") == [(1,)]
             assert backend.pid not in alive(data)
         finally:
-            backend.kill()
+            with suppress(psutil.NoSuchProcess):
+                backend.kill()
 
 
 @pytest.mark.usefixtures("ready")
