@@ -254,7 +254,8 @@ def triggers_once(seed: Seed) -> Found:
     )
     taken: Counter[str] = Counter()
     for event in seed.history.of("steered"):
-        if event["method"] == "create_schedule" and event["refusal"] not in (None, "NEVER_FIRES"):
+        # A deletion that was sent twice may come again after it, and before its answer.
+        if event["method"] == "create_schedule" and event["refusal"] not in (None, "NEVER_FIRES", "REQUEST_ID_REUSED"):
             yield f"schedule {event['id']} could not be made: {event['refusal']}", event
         if event["method"] == "trigger" and event["refusal"] is None:
             taken[event["id"]] += 1

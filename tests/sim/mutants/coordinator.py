@@ -131,10 +131,12 @@ def _proves_silently(self: Memory, flight: Flight) -> None:
     flight.proven = True
 
 
-async def _start_over_in_place(self: Ownership) -> None:
+async def _start_over_in_place(self: Ownership, why: str) -> None:
     self._trusted_until = 0.0
     await self._shards.release(self._coordinator)
     await self.register()
+    if self._resting_until is not None:
+        await self._shards.drain(self._coordinator)
 
 
 def _keeps_start_by(job: LiveJob, due_at: datetime, start_by: float | None) -> Entry:
