@@ -335,6 +335,36 @@ async def test_who_calls_before_the_database_names_it_is_heard() -> None:
 
 
 @virtual
+@pytest.mark.parametrize("ends", ["ends", "is opened anew"])
+async def test_one_that_comes_back_goes_on_by_its_link_and_what_it_said_ends_with_that(ends: str) -> None:
+    scene = Scene()
+    link = scene.peers.listening(B)
+    # Its row was gone for a moment, and its link was not.
+    scene.follow(C)
+    scene.follow(B, C)
+    assert scene.peers.hears_any()
+    scene.peers.hear(B, News(armed=True))
+    scene.ear.said.clear()
+    if ends == "ends":
+        scene.peers.deaf(B, link)
+        assert not scene.peers.hears_any()
+    else:
+        scene.peers.listening(B)
+        scene.peers.deaf(B, link)
+    assert scene.ear.said == [("gone", B)]
+
+
+@virtual
+async def test_a_link_that_ends_while_its_peer_is_away_is_not_heard_again() -> None:
+    scene = Scene()
+    link = scene.peers.listening(B)
+    scene.follow(C)
+    scene.peers.deaf(B, link)
+    scene.follow(B, C)
+    assert not scene.peers.hears_any()
+
+
+@virtual
 async def test_nobody_is_claimed_at_who_is_not_there() -> None:
     scene = Scene()
     wish = ClaimWish(ME, TenantId(1), "t", SESSION, 0, 1, (1,), 1, 1)

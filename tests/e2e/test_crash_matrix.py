@@ -58,11 +58,20 @@ class Scene:
         worker = self.workers[queue] = self.payments.worker(self.plane[0], 20, address, queue)
         self.stack.callback(worker.kill)
 
-    def bring(self, client: Client, step: str, queue: str, **gates: Path) -> None:
-        self.steps[step] = [order(client, queue=queue, kind=kind, **gates) for kind in ("pay", "stumble")]
+    def bring(self, client: Client, step: str, *queues: str, **gates: Path) -> None:
+        """One queue for both jobs, or one each."""
+        kinds = zip(("pay", "stumble"), queues * 2, strict=False)
+        self.steps[step] = [order(client, queue=queue, kind=kind, **gates) for kind, queue in kinds]
 
     def reached(self, step: str, what: str) -> bool:
         return all(self.payments.count(what, job.id) == 1 for job in self.steps[step])
+
+    def attempted(self, step: str) -> list[int]:
+        """In the order of the jobs: how many attempts of each are over that are not its last."""
+        with psycopg.connect(self.database) as conn:
+            rows = conn.execute("SELECT job_id::text, count(*) FROM attempts GROUP BY 1").fetchall()
+        found = dict(rows)
+        return [found.get(job.id, 0) for job in self.steps[step]]
 
     def states(self, step: str) -> list[int]:
         """In the order of the jobs; of one that has ended, 0."""
@@ -73,9 +82,11 @@ class Scene:
     def prepare(self) -> None:
         """Every step is reached when this returns."""
         with self.plane[0].client() as client:
-            for queue in ("default", "claimed", "completed"):
+            # One outcome a worker: a second one would wait for the answer to the first.
+            completed = ("completed-1", "completed-2")
+            for queue in ("default", "claimed", *completed):
                 self.work_on(queue)
-            eventually(lambda: len(client.list_sessions()) == 3, within_s=40)
+            eventually(lambda: len(client.list_sessions()) == 4, within_s=40)
             warm = [order(client, queue=queue) for queue in self.workers]
             for job in warm:
                 client.wait_job(job.name, timeout=20)
@@ -84,15 +95,15 @@ class Scene:
             self.schedule(client)
             self.bring(client, "running", "default", before=self.open)
             self.bring(client, "effect committed", "default", after=self.effect_open)
-            self.bring(client, "completed", "completed", after=self.folder / "completed")
+            self.bring(client, "completed", *completed, after=self.folder / "completed")
             eventually(lambda: self.reached("running", "started") and self.reached("completed", "paid"))
             eventually(lambda: self.reached("effect committed", "paid"))
             eventually(lambda: proven(self.database))
 
-            for link in self.links["completed"]:
+            for link in chain(*(self.links[queue] for queue in completed)):
                 link.silence(DOWN)
             (self.folder / "completed").touch()
-            eventually(lambda: self.states("completed") in ([0, JobState.RETRY_WAIT], [0, JobState.SCHEDULED]))
+            eventually(lambda: self.states("completed")[0] == 0 and self.attempted("completed") == [0, 1])
             for link in self.links["claimed"]:
                 link.silence(DOWN)
             self.bring(client, "claimed", "claimed")

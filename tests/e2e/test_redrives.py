@@ -50,10 +50,10 @@ def test_the_coordinator_is_killed_in_the_middle_of_a_redrive(coordinator: Coord
     database = coordinator.database
     with coordinator.client() as client:
         letters = bury(client)
-        wanted = pb.Redrive(filter=pb.DeadLetterFilter(type="mail"), rate=150)
+        wanted = pb.Redrive(filter=pb.DeadLetterFilter(type="mail"), rate=40)
         started = client.stubs.admin.RedriveDeadLetters(pb.RedriveDeadLettersRequest(redrive=wanted)).redrive
     assert started.total_count == LETTERS
-    for share in (0.2, 0.5, 0.7):
+    for share in (0.1, 0.2, 0.4):
         eventually(lambda share=share: redriven(database) >= LETTERS * share, within_s=40)  # type: ignore[misc]
         coordinator.kill()
         assert redriven(database) < LETTERS

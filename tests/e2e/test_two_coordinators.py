@@ -84,11 +84,10 @@ def test_every_stale_write_of_a_sleeper_is_refused(database: str, tmp_path: Path
                 eventually(lambda: 256 in owned(database).values() and not owned(database).items() & before.items())
                 taken_at = now(database)
                 eventually(lambda: due(database) >= 60, within_s=20)
+                heard = len(sleeper.process.lines)
                 sleeper.process.signal(signal.SIGCONT)
-                sleeper.process.wait_line("looks ", within_s=20)
-                said = [line.split() for line in sleeper.process.lines]
-                woke = next(index for index, line in enumerate(said) if line[0] == "woke")
-                asked = [(what, int(n), int(done)) for what, n, done in said[woke:]]
+                asked = eventually(lambda: asked_before_it_looked(sleeper.process.lines[heard:]))
+                assert isinstance(asked, list)
                 assert sum(n for what, n, _ in asked if what == "claim") >= 60
                 assert sum(n for what, n, _ in asked if what == "fire") > 0
                 assert sum(done for _, _, done in asked) == 0
@@ -98,6 +97,13 @@ def test_every_stale_write_of_a_sleeper_is_refused(database: str, tmp_path: Path
         finally:
             sleeper.process.signal(signal.SIGCONT)
             worker.kill()
+
+
+def asked_before_it_looked(lines: list[str]) -> list[tuple[str, int, int]]:
+    """What one that woke wrote, until it looked whether its shards are its own; nothing as long as it has not."""
+    said = [(what, int(n), int(done)) for what, n, done in map(str.split, lines)]
+    kinds = [what for what, _, _ in said]
+    return said[kinds.index("woke") : kinds.index("looks")] if "looks" in kinds else []
 
 
 def every_second(client: Client, id: str, overlap: pb.OverlapMode) -> None:

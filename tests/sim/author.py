@@ -83,7 +83,8 @@ class Author:
         definition = self._definition(poisoned)
         # Whatever comes after a poisoned one is to be made in spite of it.
         at_s = rng.uniform(0.0, 1.0 if poisoned else FIRST_S)
-        changes = 0 if poisoned else rng.choice((0, 1, 2, 4, 8))
+        # Where the clock is stepped, changes are to meet that.
+        changes = 0 if poisoned else rng.choice((4, 8, 12) if self._plan.clock_steps else (0, 1, 2, 4, 8))
         times = sorted(rng.uniform(at_s + 0.5, LAST_CHANGE_S) for _ in range(changes))
         await self._until(at_s)
         await self._insist(

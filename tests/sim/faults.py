@@ -19,7 +19,7 @@ WATCHED_S = 20.0
 
 DECIDED = {
     **dict.fromkeys(("claim", "succeed", "requeue", "expire", "acquire", "effect", "outcome"), 8.0),
-    **dict.fromkeys(("fire", "fire_held"), 8.0),
+    **dict.fromkeys(("fire", "fire_held"), 20.0),
     **dict.fromkeys(("finish", "bury", "set_cancelling", "give_up", "take_over", "transact"), 40.0),
 }
 """Acts that follow a decision, and how much more often there is trouble just before them: the world moves on in

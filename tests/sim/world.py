@@ -21,7 +21,7 @@ from rota.domain.schedule import ScheduleState
 from . import faults as faults_module
 from .author import Author
 from .client import Client
-from .clock import DatabaseTime
+from .clock import DRIFT_MAX, DatabaseTime
 from .coordinator import Coordinator, LeaseAnswer
 from .fake_store import UNWRITABLE, JobRow, Tables
 from .faults import Faults, Kind, Plan
@@ -81,7 +81,7 @@ class World:
         self.loop = SimLoop(name)
         self.rng = random.Random(f"world/{name}")
         self.plan = Plan.draw(random.Random(f"plan/{name}"))
-        self.time = DatabaseTime(self.loop)
+        self.time = DatabaseTime(self.loop, 1.0 + self.rng.uniform(-DRIFT_MAX, DRIFT_MAX))
         self.history = History(self.loop.time, self.time.now_us)
         self.tables = Tables(self.time, self.history, SHARDS, removed)
         self.tables.another_id = self._another_id

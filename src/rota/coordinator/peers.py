@@ -77,6 +77,8 @@ class Peers:
         self._clock = clock
         self._dial = dial
         self._peers: dict[CoordinatorId, Peer] = {}
+        self._links_left: dict[CoordinatorId, object] = {}
+        """Links on which somebody goes on to tell that the database does not name at present."""
         self._shard_count = limits.SHARD_COUNT
         self._owners: dict[ShardNo, CoordinatorId] = {}
         self._armed_at = float("-inf")
@@ -207,7 +209,7 @@ class Peers:
         if peer is None:
             peer = self._add(id)
             self._hearing.met()
-        elif peer.link is not None:
+        if peer.link is not None:
             self._hearing.gone(id)
         peer.link = object()
         return peer.link
@@ -226,6 +228,8 @@ class Peers:
         if peer is not None and peer.link is link:
             peer.link = None
             self._hearing.gone(id)
+        elif self._links_left.get(id) is link:
+            del self._links_left[id]
 
     async def claim_for(self, wish: ClaimWish) -> Claimed:
         return await self._hearing.claim_for(wish)
@@ -262,6 +266,7 @@ class Peers:
 
     def _add(self, id: CoordinatorId) -> Peer:
         peer = self._peers[id] = Peer(id, known_at=self._clock.monotonic())
+        peer.link = self._links_left.pop(id, None)
         return peer
 
     def _open(self, dial: Dial, id: CoordinatorId, address: str) -> Wire:
@@ -297,6 +302,8 @@ class Peers:
         if peer.timer is not None:
             peer.timer.cancel()
         self._hearing.gone(peer.id)
+        if peer.link is not None:
+            self._links_left[peer.id] = peer.link
         if peer.wire is not None:
             task = asyncio.create_task(peer.wire.close(), name="close peer")
             self._closing.add(task)

@@ -52,13 +52,24 @@ def dead_sessions_stay_dead(seed: Seed) -> Found:
 
 
 def holders_keep_their_leases(seed: Seed) -> Found:
-    """LEASE_LOST is said of dead sessions, and of leases that their worker does not hold, and of no others."""
+    """LEASE_LOST is said of dead sessions, and of leases that their worker does not hold, and of no others; but for an
+    inventory from before the receipt that comes late and to another coordinator than had answered."""
     holding: set[tuple[str, int]] = set()
+    overtaken: set[tuple[str, int]] = set()
+    answered_by: dict[tuple[str, int], str] = {}
     closed: set[str] = set()
     killed: set[str] = set()
-    for event in seed.history.of("received", "dropped", "settled", "killed", "closed", *ENDINGS):
-        if event.kind == "received":
+    holders: dict[tuple[str, int], str] = {}
+    kinds = ("answering", "received", "inventory", "dropped", "settled", "killed", "closed", *ENDINGS)
+    for event in seed.history.of(*kinds):
+        if event.kind == "answering":
+            answered_by |= dict.fromkeys(event["leases"], event["node"])
+        elif event.kind == "inventory":
+            mine = [key for key in holding if holders[key] == event["session"] and key not in event["leases"]]
+            overtaken.update(key for key in mine if answered_by.get(key) != event["node"])
+        elif event.kind == "received":
             holding.add((event["job"], event["fence"]))
+            holders[event["job"], event["fence"]] = event["session"]
         elif event.kind in ("dropped", "settled"):
             holding.discard((event["job"], event["fence"]))
         elif event.kind == "closed":
@@ -68,7 +79,7 @@ def holders_keep_their_leases(seed: Seed) -> Found:
         elif (
             event.get("outcome") is Outcome.LEASE_LOST
             and event["session"] not in closed | killed
-            and (event["job"], event["fence"]) in holding
+            and (event["job"], event["fence"]) in holding - overtaken
         ):
             yield f"job {event['job'][-6:]}: the lease of a living holder was called lost", event
 
