@@ -363,6 +363,7 @@ def _told(seed: Seed) -> list[Told]:
                 earlier.changed_at = min(earlier.changed_at or event["cursor"], event["cursor"])
             if told.redefined is not None:
                 period.changed_at = event["cursor"]
+                period.end = min(period.end, event["cursor"])
                 told.periods.append(Period(told.redefined, event["cursor"], event["cursor"]))
                 told.redefined = None
             else:
