@@ -67,6 +67,12 @@ class Author:
         self._tasks: list[asyncio.Task[None]] = []
         self.ending = asyncio.Event()
         """From now on every schedule is to come to its end."""
+        self._stirred = asyncio.Event()
+
+    def stir(self) -> None:
+        """The clock went back: the best moment for an edit that forgets what was decided."""
+        self._stirred.set()
+        self._stirred = asyncio.Event()
 
     @property
     def done(self) -> bool:
@@ -91,7 +97,10 @@ class Author:
             "create_schedule", id=id, definition=definition, paused=rng.random() < 0.06, request_id=self._request()
         )
         for time_s in times:
-            await self._until(time_s)
+            while await self._stirred_before(time_s):
+                if rng.random() < 0.6:
+                    await asyncio.sleep(rng.uniform(0.0, 1.0))
+                    definition = await self._change(id, definition, rng.choice(("time", "overlap")))
             definition = await self._change(id, definition, rng.choice(CHANGES))
         await self.ending.wait()
         await asyncio.sleep(rng.uniform(0.0, 1.0))
@@ -141,6 +150,14 @@ class Author:
             answer = await self._insist("edit_schedule", id=id, definition=new, request_id=self._request())
             return old if isinstance(answer, RotaError) else new
         return old
+
+    async def _stirred_before(self, time_s: float) -> bool:
+        try:
+            async with asyncio.timeout(max(time_s - self._loop.time(), 0.0)):
+                await self._stirred.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def _until(self, time_s: float) -> None:
         await asyncio.sleep(max(time_s - self._loop.time(), 0.0))

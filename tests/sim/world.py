@@ -311,6 +311,8 @@ class World:
         seconds = self.rng.uniform(-1.0, 1.0) * self.plan.clock_step_max_s
         self.history.note("clock step", seconds=seconds)
         self.time.step(seconds)
+        if seconds < 0:
+            self.author.stir()
 
     async def _slip(self) -> None:
         """A hand in the database: a schedule that is to fire waits for nothing; or older time-zone data."""

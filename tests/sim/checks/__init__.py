@@ -56,6 +56,7 @@ ALWAYS: tuple[Callable[[Seed], Found], ...] = (
     jobs.everything_ends,
     schedules.one_job_for_an_occurrence,
     schedules.timers_move_as_decided,
+    schedules.decided_stays_decided,
     schedules.active_is_armed,
     schedules.overlap_as_asked,
     schedules.nothing_before_its_time,

@@ -70,6 +70,27 @@ def timers_move_as_decided(seed: Seed) -> Found:
         timers[name] = now
 
 
+def decided_stays_decided(seed: Seed) -> Found:
+    """A change takes back nothing of a schedule whose jobs are not made ahead, whatever the clock says."""
+    policies: dict[str, Definition] = {}
+    edits: dict[str, Definition] = {}
+    timers: dict[str, tuple[ScheduleState, datetime]] = {}
+    for event in seed.history.of("scheduled", "redefined", "moved"):
+        name = event["schedule"]
+        if event.kind == "redefined":
+            edits[name] = event["definition"]
+            continue
+        if event.kind == "scheduled":
+            policies[name] = event["definition"]
+        elif name in edits:
+            state, cursor = timers[name]
+            made_ahead = policies[name].overlap.ahead and state is not ScheduleState.PAUSED
+            if not made_ahead and event["cursor"] < cursor:
+                yield f"an edit took back what was decided of schedule {name[-6:]}", event
+            policies[name] = edits.pop(name)
+        timers[name] = event["state"], event["cursor"]
+
+
 def active_is_armed(seed: Seed) -> Found:
     """One that is active waits for something, but for a slip that nobody has put right yet."""
     slipped: set[str] = set()
