@@ -97,12 +97,10 @@ class FakeFires(Port):
                 due = [
                     (row.next_at, id)
                     for id, row in db.backfills.items()
-                    if row.backfill.state is BackfillState.RUNNING
-                    and row.next_at <= db.now
-                    and db.schedules[row.uid].shard == shard
+                    if row.backfill.state is BackfillState.RUNNING and row.next_at <= db.now and row.shard == shard
                 ]
                 rows = [db.backfills[id] for _, id in sorted(due)[:limit]]
-                found += [DueBackfill(r.uid, db.schedules[r.uid].tenant_id, shard, r.backfill) for r in rows]
+                found += [DueBackfill(r.uid, r.tenant_id, shard, r.backfill) for r in rows]
             return found
 
         return await self._read("due_backfills", work)

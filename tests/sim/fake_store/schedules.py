@@ -326,7 +326,8 @@ class FakeScheduleTransaction:
         now = self._db.now
         over = backfill.state is not BackfillState.RUNNING
         stored = replace(backfill, created_at=now, finished_at=now if over else None)
-        self._db.backfills[backfill.id] = BackfillRow(schedule.uid, stored, now)
+        row = BackfillRow(schedule.uid, schedule.tenant_id, schedule.shard, stored, now)
+        self._db.backfills[backfill.id] = row
 
     async def lock_backfill(self, uid: ScheduleUid, id: str) -> Backfill | None:
         row = self._db.backfills.get(id)
@@ -345,7 +346,7 @@ class FakeScheduleTransaction:
             finished_at=(row.backfill.finished_at or db.now) if backfill.state is not BackfillState.RUNNING else None,
         )
         due = max(row.next_at, db.now - timedelta(seconds=BACKFILL_BEHIND_S)) + timedelta(seconds=wait_s)
-        db.backfills[backfill.id] = BackfillRow(row.uid, stored, due)
+        db.backfills[backfill.id] = replace(row, backfill=stored, next_at=due)
 
     async def delete(self, schedule: Schedule) -> None:
         db = self._db

@@ -179,6 +179,8 @@ class OccurrenceRow:
 @dataclass(frozen=True, slots=True)
 class BackfillRow:
     uid: ScheduleUid
+    tenant_id: TenantId
+    shard: ShardNo
     backfill: Backfill
     next_at: datetime
 

@@ -205,7 +205,7 @@ COORDINATOR = (
         Peers,
         "tell_settled",
         _nothing,
-        equivalent="the rows say so too; the owner only remembers the lease for longer",
+        equivalent="the rows say so too; the owner only learns of it later, which one world in hundreds notices",
     ),
     broken(
         "peers: ends of sessions are told",
