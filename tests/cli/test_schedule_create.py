@@ -158,7 +158,7 @@ def test_a_server_that_cannot_preview_has_still_created(rota: Any, scheduler: Sc
         (["x", "--type", "x"], "CRON: expected CRON, --every, --rrule or --at, found none"),
         (["x", "@daily", "--every", "5m", "--type", "x"], "CRON: expected CRON, --every, --rrule or --at, found CRON"),
         (["x", "@daily", "--anchor", "2026-01-01", "--type", "x"], "--anchor: expected together with --every"),
-        (["x", "@daily"], "--type: expected --type or --command, found neither"),
+        (["x", "@daily"], "--type: expected --type, --command or --http, found none"),
         (["x", "@daily", "--type", "x", "--command", "y"], "--command: expected --command or --type, found both"),
         (["x", "@daily", "--data", "1", "--command", "y"], "--command: expected --command or --data, found both"),
         (["x", "@daily", "--command", "y" * PAYLOAD_BYTES_MAX], "--command: expected at most 262144 bytes"),

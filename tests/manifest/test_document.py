@@ -143,6 +143,38 @@ def test_a_command_takes_the_rest_from_its_job() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http: https://x.example/{{occurrence.time}}", {"url": "https://x.example/{{occurrence.time}}"}),
+        (
+            "http: {url: 'https://x/', method: PUT, headers: {X-A: 1}, body: {a: [1, null]}, auth: billing,"
+            " timeout: 1m, success: [200, 3xx], retry: [], redirects: 2, in_doubt: ask,"
+            " idempotency_window: 1d, template: false}",
+            {
+                "url": "https://x/",
+                "method": "PUT",
+                "headers": {"X-A": "1"},
+                "body": {"a": [1, None]},
+                "auth": "billing",
+                "timeout": 60.0,
+                "success": ["200", "3xx"],
+                "retry": [],
+                "redirects": 2,
+                "in_doubt": "ask",
+                "idempotency_window": 86400.0,
+                "template": False,
+            },
+        ),
+        ("http: {url: 'https://x/', body: no}", {"url": "https://x/", "body": "no"}),
+    ],
+)
+def test_calls(text: str, expected: Any) -> None:
+    job = one(f"every: 5m\n{text}").job
+    assert (job.type, job.queue, job.payload.content_type) == ("rota.http", "http", "application/json")
+    assert payload(one(f"every: 5m\n{text}")) == expected
+
+
+@pytest.mark.parametrize(
     ("yaml", "value"),
     [
         ("{on: no, off: y}", {"on": "no", "off": "y"}),
@@ -289,8 +321,8 @@ FIELDS = {
     f"every: 5m\npaused: yes\n{RUN}": ":4: schedules.a.paused: expected true or false, found 'yes'",
     f"every: 5m\nlabels: [a]\n{RUN}": ":4: schedules.a.labels: expected a mapping of names to texts, found a list",
     f"every: 5m\nnotes: {{}}\n{RUN}": ":4: schedules.a.notes: expected a text, found a mapping",
-    "every: 5m": ":2: schedules.a.job: expected a job with a type, or a command, found neither",
-    "every: 5m\njob: {queue: q}": ":4: schedules.a.job: expected a job with a type, or a command, found neither",
+    "every: 5m": ":2: schedules.a.job: expected a job with a type, a command, or http, found none",
+    "every: 5m\njob: {queue: q}": ":4: schedules.a.job: expected a job with a type, a command, or http, found none",
     "every: 5m\njob: {type: t, priority: 10}": ":4: schedules.a.job.priority: expected a whole number from 0 to 9",
     "every: 5m\njob: {type: a b}": ":4: schedules.a.job.type: expected 1 to 128 letters",
     "every: 5m\njob: {type: t, headers: {rota-x: a}}": ":4: schedules.a.job.headers: must not use the reserved prefix",
@@ -301,6 +333,17 @@ FIELDS = {
     "every: 5m\ncommand: {command: x, argv: [y]}": ":4: schedules.a.command.command: expected either command",
     "every: 5m\ncommand: {dir: here, command: x}": ":4: schedules.a.command.dir: expected an absolute folder",
     "every: 5m\ncommand: {command: x, env: {ROTA_JOB: y}}": "expected a name that the runner does not set itself",
+    f"every: 5m\nhttp: https://x/\n{RUN}": ":2: schedules.a: expected command or http, found both",
+    "every: 5m\nhttp: https://x/\njob: {payload: 1}": ":5: schedules.a.job.payload: expected no such key beside http",
+    "every: 5m\nhttp: x.example": ":4: schedules.a.http: expected a URL, found 'x.example'",
+    "every: 5m\nhttp: {method: GET}": ":4: schedules.a.http.url: expected the key url, found none",
+    "every: 5m\nhttp: {url: 'https://x/', method: get}": ":4: schedules.a.http.method: expected one of GET",
+    "every: 5m\nhttp: {url: 'https://x/', success: [20]}": ":4: schedules.a.http.success[0]: expected a status code",
+    "every: 5m\nhttp: {url: 'https://x/', timeout: 2h}": ":4: schedules.a.http.timeout: expected a duration from",
+    "every: 5m\nhttp: {url: 'https://u:p@x/'}": ":4: schedules.a.http.url: expected no user or password in it",
+    "every: 5m\nhttp: {url: 'https://x/{{job.idd}}'}": ":4: schedules.a.http.url: expected a name that an attempt has",
+    "every: 5m\nhttp: {url: 'https://x/', body: '{{x}}'}": ":4: schedules.a.http.body: expected a name that an attempt",
+    "every: 5m\nhttp: {url: 'https://x/', headers: {Host: y}}": ":4: schedules.a.http: expected a header of the reque",
     "every: 5m\ncommand: []": ":4: schedules.a.command: expected 1 to 1000 items, found 0",
 }
 

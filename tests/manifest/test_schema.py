@@ -30,6 +30,9 @@ DOMAIN_ONLY = (
         "beside a payload",
     ),
     "runner does not set",
+    "no user or password in it",
+    "a name that an attempt",
+    "a header of the reque",
 )
 
 
@@ -64,6 +67,8 @@ GOOD = [
     "x-common: &c {every: 90}\nschedules: {a: {<<: *c, job: {type: t, payload: {a: [1, null]}}}}",
     "schedules: {a: {at: 2027-03-08 02:30, timezone: Europe/Berlin, command: {argv: [x], stdin: ''}}}",
     "schedules: {a: {rrule: FREQ=DAILY, jitter: 5m, missed: skip, overlap: {policy: allow, limit: 2}, command: r}}",
+    "schedules: {a: {every: 5m, http: https://x/, job: {retry: {max_attempts: 1}}}}",
+    "schedules: {a: {every: 5m, http: {url: 'https://x/', success: [200, 3xx], timeout: 5, body: {a: [1]}}}}",
     "schedules: {a: {every: PT4H, anchor: 2026-01-01, labels: {a: 1, b: true}, command: r, job: {queue: q}}}",
 ]
 

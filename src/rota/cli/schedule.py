@@ -12,6 +12,7 @@ import typer
 from rota.cli import schedulebackfill, schedulesteer, values
 from rota.cli.context import JsonFlag, output
 from rota.cli.flaggroup import grouped
+from rota.cli.http import HttpFlags
 from rota.cli.output import Output, instant
 from rota.cli.remote import PageFlags, Remote, at, document, remote, show_pages
 from rota.cli.scheduleflags import (
@@ -75,6 +76,7 @@ def create(
     bounds: BoundFlags,
     policies: PolicyFlags,
     job: JobFlags,
+    call: HttpFlags,
     payload: PayloadFlags,
     about: AboutFlags,
     paused: Annotated[bool, typer.Option("--paused", help="It does not fire before `rota schedule resume`.")] = False,
@@ -85,21 +87,21 @@ def create(
     out = output(context, json)
     name = values.schedule_id(id, "ID", "; the id comes first: rota schedule create ID CRON")
     require_one_rule(rule)
-    if job.type is None and job.command is None:
-        raise InvalidArgument.field("--type", "expected --type or --command, found neither; give one of them")
+    if job.type is None and job.command is None and call.http is None:
+        raise InvalidArgument.field("--type", "expected --type, --command or --http, found none; give one of them")
 
     from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
     form = Form(pb.Schedule(), [])
     zone = _zone(lambda: rule.tz if rule.tz is not None else zone_of(rrule_text(rule.rrule)) or "UTC")
-    _fill(form, rule, bounds, policies, job, payload, about, zone)
+    _fill(form, rule, bounds, policies, job, call, payload, about, zone)
     request = pb.CreateScheduleRequest(
         schedule=form.schedule,
         schedule_id=name,
         request_id=values.request_id(request_id),
         paused=paused,
     )
-    with remote(context, _options(job)) as api:
+    with remote(context, _options(job, call)) as api:
         made = api.call(api.schedules.CreateSchedule, request).schedule
         _show_with_next(api, out, made)
 
@@ -170,6 +172,7 @@ def edit(
     bounds: BoundFlags,
     policies: PolicyFlags,
     job: JobFlags,
+    call: HttpFlags,
     payload: PayloadFlags,
     about: AboutFlags,
     unset: Annotated[
@@ -188,7 +191,7 @@ def edit(
     from rota_sdk.gen.rota.v1 import schedules_pb2 as pb
 
     form = Form(pb.Schedule(name=name, etag=etag), [])
-    with remote(context, _options(job)) as api:
+    with remote(context, _options(job, call)) as api:
 
         @cache
         def stored() -> "Schedule":
@@ -196,7 +199,7 @@ def edit(
 
         # A time without an offset is one of the zone that the schedule has, or gets.
         zone = _zone(lambda: rule.tz or zone_of(rrule_text(rule.rrule)) or stored().time_zone or "UTC")
-        _fill(form, rule, bounds, policies, job, payload, about, zone, stored)
+        _fill(form, rule, bounds, policies, job, call, payload, about, zone, stored)
         form.paths += _unset(unset or [], form.paths)
         if not form.paths:
             raise InvalidArgument.field("SCHEDULE", "expected an option that changes it, found none; give one")
@@ -222,6 +225,7 @@ def _fill(
     bounds: BoundFlags,
     policies: PolicyFlags,
     job: JobFlags,
+    call: HttpFlags,
     payload: PayloadFlags,
     about: AboutFlags,
     zone: "Callable[[], Zone]",
@@ -230,7 +234,7 @@ def _fill(
     fill_rule(form, rule, zone)
     fill_bounds(form, bounds)
     fill_policies(form, policies)
-    fill_job(form, job, payload, stored)
+    fill_job(form, job, payload, call, stored)
     fill_about(form, about)
 
 
@@ -245,9 +249,10 @@ def _zone(name: Callable[[], str]) -> "Callable[[], Zone]":
     return find
 
 
-def _options(job: JobFlags) -> Mapping[str, str]:
-    """Which option a refused field comes from; a command is both payload and type."""
-    return OPTIONS if job.command is None else {**OPTIONS, "job.payload": "--command", "job.type": "--command"}
+def _options(job: JobFlags, call: HttpFlags) -> Mapping[str, str]:
+    """Which option a refused field comes from; a command or a call is both payload and type."""
+    option = "--command" if job.command is not None else "--http" if call.http is not None else ""
+    return {**OPTIONS, "job.payload": option, "job.type": option} if option else OPTIONS
 
 
 def _unset(names: list[str], given: list[str]) -> list[str]:

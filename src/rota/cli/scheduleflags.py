@@ -174,12 +174,14 @@ class JobFlags:
         typer.Option(metavar="TEXT", help="A command for the shell of `rota exec`, instead of --type and --data."),
     ] = None
     queue: Annotated[
-        str | None, typer.Option(help="Where workers find the job; default, with --command: commands.")
+        str | None,
+        typer.Option(help="Where workers find the job; default, with --command: commands, with --http: http."),
     ] = None
     priority: Annotated[int | None, typer.Option(min=0, max=9, help="9 is first; 4 when not given.")] = None
-    header: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Beside the payload; repeatable.")] = (
-        None
-    )
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Beside the payload; with --http, of the call; repeatable."),
+    ] = None
     job_label: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label of the jobs; repeatable.")
     ] = None

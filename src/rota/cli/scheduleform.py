@@ -8,6 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from rota.cli import localtime, values
+from rota.cli.http import JOB_TYPE as HTTP_TYPE
+from rota.cli.http import QUEUE_DEFAULT as HTTP_QUEUE
+from rota.cli.http import HttpFlags
 from rota.cli.remote import enum_prefix, option_of
 from rota.cli.scheduleflags import AboutFlags, BoundFlags, JobFlags, Overlap, PayloadFlags, PolicyFlags, RuleFlags
 from rota.domain.errors import InvalidArgument
@@ -186,10 +189,19 @@ def fill_policies(form: Form, flags: PolicyFlags) -> None:
 
 
 def fill_job(
-    form: Form, flags: JobFlags, payload: PayloadFlags, stored: "Callable[[], Schedule] | None" = None
+    form: Form,
+    flags: JobFlags,
+    payload: PayloadFlags,
+    call: HttpFlags,
+    stored: "Callable[[], Schedule] | None" = None,
 ) -> None:
-    """The job. `stored` reads the schedule that is edited, whose command keeps its environment and directory."""
-    if flags.command is not None:
+    """The job. `stored` reads the schedule that is edited: what is not given of a command or call stays as it is."""
+    call.refuse_strays()
+    headers = values.pairs("--header", flags.header)
+    if call.http is not None:
+        _fill_call(form, flags, payload, call, headers, stored)
+        headers = {}
+    elif flags.command is not None:
         _fill_command(form, flags, payload, stored)
     else:
         form.put("job.type", flags.type)
@@ -198,7 +210,7 @@ def fill_job(
             body, media_type = read_payload(payload)
             form.put("job.payload", _payload(body, media_type))
     form.put("job.priority", flags.priority)
-    form.put("job.headers", values.pairs("--header", flags.header) or None)
+    form.put("job.headers", headers or None)
     form.put("job.labels", values.pairs("--job-label", flags.job_label) or None)
     form.put("job.retry_policy.max_attempts", flags.max_attempts)
     form.put_span("job.retry_policy.initial_backoff", flags.initial_backoff)
@@ -270,7 +282,7 @@ def _fill_command(form: Form, flags: JobFlags, payload: PayloadFlags, stored: "C
     body: dict[str, Any] = {}
     queue = flags.queue or EXEC_QUEUE
     if was is not None and was.job.type == EXEC_TYPE:
-        body, queue = _command_of(was), flags.queue or ""
+        body, queue = _document_of(was), flags.queue or ""
         # What is kept is of the version that was read.
         form.schedule.etag = form.schedule.etag or was.etag
     else:
@@ -288,7 +300,34 @@ def _fill_command(form: Form, flags: JobFlags, payload: PayloadFlags, stored: "C
     form.put("job.queue", queue or None)
 
 
-def _command_of(schedule: "Schedule") -> dict[str, Any]:
+def _fill_call(
+    form: Form,
+    flags: JobFlags,
+    payload: PayloadFlags,
+    call: HttpFlags,
+    headers: dict[str, str],
+    stored: "Callable[[], Schedule] | None",
+) -> None:
+    for option, found in (
+        ("--command", flags.command is not None),
+        ("--type", flags.type is not None),
+        ("--data", payload != PayloadFlags()),
+    ):
+        if found:
+            raise InvalidArgument.field("--http", f"expected --http or {option}, found both; give one")
+    was = stored() if stored is not None else None
+    body: dict[str, Any] = {}
+    queue = flags.queue or HTTP_QUEUE
+    if was is not None and was.job.type == HTTP_TYPE:
+        body, queue = _document_of(was), flags.queue or ""
+        form.schedule.etag = form.schedule.etag or was.etag
+    else:
+        form.put("job.type", HTTP_TYPE)
+    form.put("job.payload", _payload(call.payload(headers, body), values.JSON_TYPE))
+    form.put("job.queue", queue or None)
+
+
+def _document_of(schedule: "Schedule") -> dict[str, Any]:
     try:
         found = json.loads(schedule.job.payload.data)
     except ValueError:

@@ -14,13 +14,16 @@
       backup:
         every: 6h
         command: "./backup.sh --all"
+      ping:
+        every: 1m
+        http: https://example.com/health
 
 `read` refuses what the keys do not permit and what the rules of the domain refuse, in their words: a rule that never
 fires, an end before the start. Whether a calendar exists that the file does not declare, only the server knows.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -53,6 +56,9 @@ from rota.manifest.problems import Problem, Problems, Refused
 from rota.manifest.shapes import Held
 from rota.targets.command import CONTENT_TYPE, JOB_TYPE, parse_command
 from rota.targets.command import QUEUE_DEFAULT as COMMAND_QUEUE
+from rota.targets.http.request import JOB_TYPE as HTTP_TYPE
+from rota.targets.http.request import QUEUE_DEFAULT as HTTP_QUEUE
+from rota.targets.http.request import parse_request
 
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _UID: Final = ""
@@ -337,22 +343,31 @@ def _overlap(given: Any) -> OverlapPolicy:
 def _job(entry: Entry, given: Mapping[str, Any], problems: Problems) -> JobTemplate | None:
     job: dict[str, Any] = given.get("job", {})
     at = f"{entry.path}.job"
-    command = "command" in given
-    for key in ("type", "payload", "content_type") if command else ():
+    actions = [key for key in ("command", "http") if key in given]
+    if len(actions) > 1:
+        problems.add(entry.line, entry.path, "expected command or http, found both; remove one of them")
+        return None
+    action = actions[0] if actions else ""
+    for key in ("type", "payload", "content_type") if action else ():
         if key in job:
             place = f"{at}.{key}"
-            problems.add(problems.line_of(place), place, "expected no such key beside command, found one; remove it")
-    if not command and "type" not in job:
+            problems.add(problems.line_of(place), place, f"expected no such key beside {action}, found one; remove it")
+    if not action and "type" not in job:
         problems.add(
-            problems.line_of(at), at, "expected a job with a type, or a command, found neither; add one of them"
+            problems.line_of(at), at, "expected a job with a type, a command, or http, found none; add one of them"
         )
         return None
-    payload = _command(entry, given["command"], problems) if command else _payload(job, at, problems)
+    if action == "command":
+        type, queue, payload = JOB_TYPE, COMMAND_QUEUE, _command(entry, given["command"], problems)
+    elif action == "http":
+        type, queue, payload = HTTP_TYPE, HTTP_QUEUE, _http(entry, given["http"], problems)
+    else:
+        type, queue, payload = job["type"], "default", _payload(job, at, problems)
     retry, timeouts = job.get("retry", {}), job.get("timeouts", {})
     usual, limit = RetryPolicy(), Timeouts()
     return JobTemplate(
-        JOB_TYPE if command else job["type"],
-        job.get("queue", COMMAND_QUEUE if command else "default"),
+        type,
+        job.get("queue", queue),
         job.get("priority", limits.PRIORITY_DEFAULT),
         payload,
         job.get("headers", {}),
@@ -392,11 +407,22 @@ def _command(entry: Entry, given: Any, problems: Problems) -> Payload:
         given = {"command": given}
     elif isinstance(given, list):
         given = {"argv": given}
-    data = _json(given)
+    return _checked(f"{entry.path}.command", _json(given), parse_command, problems)
+
+
+def _http(entry: Entry, given: Any, problems: Problems) -> Payload:
+    if isinstance(given, str):
+        given = {"url": given}
+    elif isinstance(given.get("body"), Held):
+        given = given | {"body": given["body"].value}
+    return _checked(f"{entry.path}.http", _json(given), parse_request, problems)
+
+
+def _checked(at: str, data: bytes, parse: Callable[[bytes], object], problems: Problems) -> Payload:
+    """A payload for a target, which refuses what its runner would refuse."""
     try:
-        parse_command(data)
+        parse(data)
     except InvalidArgument as error:
-        at = f"{entry.path}.command"
         for violation in error.violations:
             name = f"{at}.{violation.field}"
             problems.add(problems.line_of(name), at if name not in problems.lines else name, violation.description)

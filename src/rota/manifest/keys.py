@@ -20,10 +20,12 @@ from rota.manifest.shapes import (
     ListOf,
     Number,
     OneOf,
+    Scalar,
     Span,
     Text,
     TextMap,
 )
+from rota.targets.http import request, url
 
 MAX_COUNT_MAX: Final = (1 << 62) - 1
 ARGUMENTS_MAX: Final = 1_000
@@ -86,7 +88,7 @@ _JOB: Final = Keys(
         "type": Key(Text(128, "1 to 128 letters, digits or ._:/-, a letter or digit first", TYPE.pattern, True)),
         "queue": Key(
             Text(64, "1 to 64 letters, digits or ._-, a letter or digit first", QUEUE.pattern, True),
-            "Default: default; for a command: commands.",
+            "Default: default; for a command: commands, for http: http.",
         ),
         "priority": Key(Integer(0, limits.PRIORITY_MAX), "9 is first. Default 4."),
         "payload": Key(Json(), "What the handler gets: a text as it is, anything else as JSON."),
@@ -120,6 +122,40 @@ COMMAND: Final = OneOf(
             "oneOf": [{"required": ["command"]}, {"required": ["argv"]}],
             "dependentRequired": {"shell": ["command"]},
         },
+    ),
+)
+
+_CODES: Final = ListOf(
+    Scalar(
+        Text(7, "a status code such as 404, 200-299 or 2xx", "[1-5]xx|[1-5][0-9]{2}(-[1-5][0-9]{2})?"),
+        Integer(100, 599),
+    ),
+    most=100,
+)
+HTTP: Final = OneOf(
+    scalar=Text(url.CHARS_MAX, "a URL", "https?://.+"),
+    mapping=Keys(
+        {
+            "url": Key(Text(url.CHARS_MAX, "a URL", "https?://.+"), "Where to call."),
+            "method": Key(Choice({method: method for method in request.METHODS}), "Default GET, with a body POST."),
+            "headers": Key(TextMap(request.HEADERS_MAX, request.HEADERS_BYTES_MAX), "Headers of the request."),
+            "body": Key(Json(), "What is sent: a text as it is, anything else as JSON."),
+            "body_base64": Key(Text(limits.PAYLOAD_BYTES_MAX, empty=True), "Bytes to send, in base64."),
+            "auth": Key(_free(64), "A credential that the runner has."),
+            "timeout": Key(Span(request.TIMEOUT_MIN_S, request.TIMEOUT_MAX_S), "Of the whole call. Default 30s."),
+            "connect_timeout": Key(Span(request.TIMEOUT_MIN_S, request.TIMEOUT_MAX_S), "Until connected. Default 10s."),
+            "success": Key(_CODES, "Status codes that are a success. Default 200-299."),
+            "retry": Key(_CODES, "Those that are tried again. Default 408, 409, 425, 429 and 5xx."),
+            "redirects": Key(Integer(0, request.REDIRECTS_MAX), "Redirects to follow. Default 0."),
+            "in_doubt": Key(
+                Choice({word: word for word in request.IN_DOUBT}), "After a call whose end nobody knows. Default redo."
+            ),
+            "idempotency_window": Key(
+                Span(1, request.WINDOW_MAX_S), "How long the target remembers an Idempotency-Key."
+            ),
+            "template": Key(Flag(), "Whether {{job.id}} and the like are filled. Default true."),
+        },
+        required=["url"],
     ),
 )
 
@@ -205,12 +241,14 @@ SCHEDULE: Final = Keys(
         "notes": Key(_free(limits.NOTES_BYTES_MAX), "For people."),
         "labels": Key(_LABELS, "For people and filters."),
         "command": Key(COMMAND, "A command for `rota exec`, in place of a job type and payload."),
+        "http": Key(HTTP, "A call that `rota http` makes, in place of a job type and payload."),
         "job": Key(_JOB, "What each occurrence makes."),
     },
     more={
         "oneOf": [{"required": [rule]} for rule in RULES],
         "dependentRequired": {"anchor": ["every"]},
-        "if": {"required": ["command"]},
+        "not": {"required": ["command", "http"]},
+        "if": {"anyOf": [{"required": ["command"]}, {"required": ["http"]}]},
         "then": {
             "properties": {
                 "job": {"not": {"anyOf": [{"required": [key]} for key in ("type", "payload", "content_type")]}}

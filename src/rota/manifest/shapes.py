@@ -242,6 +242,20 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Scalar:
+    """A text that may look like a number, as 200 beside 200-299; `number` says which numbers those are."""
+
+    text: Text
+    number: Integer
+
+    def read(self, node: Node, path: str, problems: Problems) -> str | None:
+        return self.text.read(node, path, problems)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.text.schema(), self.number.schema()]}
+
+
+@dataclass(frozen=True, slots=True)
 class Json:
     """Any value, as JSON has it."""
 

@@ -4,15 +4,13 @@
 {"shell": "/bin/sh", "env": {"NAME": "value"}, "dir": "/absolute or ~", "user": "name", "stdin": "text"}
 """
 
-import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PAYLOAD_BYTES_MAX
-from rota.domain.text import Problems, shown, too_large
+from rota.domain.text import Problems, shown
+from rota.targets.document import kind, nearest, read_object
 
 JOB_TYPE: Final = "rota.exec"
 QUEUE_DEFAULT: Final = "commands"
@@ -36,7 +34,6 @@ ATTEMPT_VARIABLES: Final = (
 """Set by the runner, so not by the payload."""
 
 KEYS: Final = ("command", "argv", "shell", "env", "dir", "user", "stdin")
-_PAYLOAD: Final = "payload"
 _EXAMPLE: Final = '{"command": "./backup.sh --all"}'
 
 
@@ -56,11 +53,11 @@ class Command:
 
 def parse_command(data: bytes) -> Command:
     """Reads a payload. Raises InvalidArgument, with a violation for each field that is wrong."""
-    given = _document(data)
+    given = read_object(data, "a command", _EXAMPLE)
     problems = Problems()
     for key in given:
         if key not in KEYS:
-            problems.add(key[:80], f"no such key; {_nearest(key)}")
+            problems.add(key[:80], f"no such key; {nearest(key, KEYS)}")
     argv = _program(given, problems)
     command = Command(
         argv,
@@ -71,46 +68,6 @@ def parse_command(data: bytes) -> Command:
     )
     problems.raise_any()
     return command
-
-
-def _document(data: bytes) -> dict[str, Any]:
-    if len(data) > PAYLOAD_BYTES_MAX:
-        raise too_large(_PAYLOAD, "a command", len(data), PAYLOAD_BYTES_MAX)
-    if not data:
-        raise InvalidArgument.field(_PAYLOAD, f"expected a JSON object, found nothing; send one such as {_EXAMPLE}")
-    try:
-        document = json.loads(data.decode(), object_pairs_hook=_once)
-    except _Twice as error:
-        raise InvalidArgument.field(
-            str(error)[:80], "expected each key once, found it twice; remove one of them"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgument.field(
-            _PAYLOAD, f"expected a JSON object in UTF-8, found otherwise ({error}); send one such as {_EXAMPLE}"
-        ) from None
-    if not isinstance(document, dict):
-        raise InvalidArgument.field(
-            _PAYLOAD, f"expected a JSON object, found {_kind(document)}; send one such as {_EXAMPLE}"
-        )
-    return document
-
-
-class _Twice(Exception):
-    """A key that came twice."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Twice(key)
-        found[key] = value
-    return found
-
-
-def _nearest(key: str) -> str:
-    near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
 
 
 def _program(given: Mapping[str, Any], problems: Problems) -> tuple[str, ...]:
@@ -131,7 +88,7 @@ def _program(given: Mapping[str, Any], problems: Problems) -> tuple[str, ...]:
         problems.add("shell", "expected together with command, found with argv, which needs no shell; leave it out")
     argv = given["argv"]
     if not isinstance(argv, list) or not argv:
-        found = "an empty one" if argv == [] else _kind(argv)
+        found = "an empty one" if argv == [] else kind(argv)
         problems.add("argv", f'expected a list of texts, found {found}; write ["program", "argument"]')
         return ()
     for index, argument in enumerate(argv):
@@ -148,7 +105,7 @@ def _environment(given: Mapping[str, Any], problems: Problems) -> dict[str, str]
         return {}
     env = given["env"]
     if not isinstance(env, dict):
-        problems.add("env", f'expected an object of texts, found {_kind(env)}; write {{"NAME": "value"}}')
+        problems.add("env", f'expected an object of texts, found {kind(env)}; write {{"NAME": "value"}}')
         return {}
     for name, value in env.items():
         at = f"env[{name[:40]!r}]"
@@ -181,7 +138,7 @@ def _text(given: Mapping[str, Any], key: str, problems: Problems, *, empty: bool
 
 def _is_text(at: str, value: Any, problems: Problems) -> bool:
     if not isinstance(value, str):
-        problems.add(at, f"expected a text, found {_kind(value)}; put it in quotes")
+        problems.add(at, f"expected a text, found {kind(value)}; put it in quotes")
         return False
     problems.text(at, value, PAYLOAD_BYTES_MAX)
     return True
@@ -194,9 +151,3 @@ def _check_length(at: str, text: str, problems: Problems, instead: str) -> None:
             at,
             f"expected at most {ARGUMENT_BYTES_MAX} bytes, which is what a program takes, found {size}; use {instead}",
         )
-
-
-def _kind(value: Any) -> str:
-    """What JSON calls it."""
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")

@@ -46,14 +46,25 @@ class Fatal(Exception):
 class Failed(Exception):
     """Failed, told in terms of the work instead of this program's: `type`, message and `stack` as they are given.
 
-    The retry policy decides unless `retryable` does.
+    The retry policy decides unless `retryable` does; not before `after`, at most 1 h. `effect`: what is known of it.
     """
 
-    def __init__(self, message: str, *, type: str, stack: str = "", retryable: bool | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        type: str,
+        stack: str = "",
+        retryable: bool | None = None,
+        after: Span | None = None,
+        effect: EffectState = EffectState.UNSPECIFIED,
+    ) -> None:
         super().__init__(message)
         self.type = type
         self.stack = stack
         self.retryable = retryable
+        self.after = after
+        self.effect = effect
 
 
 class EffectUnknown(Exception):
@@ -160,7 +171,16 @@ def of_error(lease: "Lease", error: BaseException, traceparent: str = "") -> Out
     if asked == "TIMED_OUT":
         return timed_out(lease, stack, traceparent)
     if isinstance(error, Failed):
-        return _failure(lease, error.type, _words(error), stack, traceparent, retryable=error.retryable)
+        return _failure(
+            lease,
+            error.type,
+            _words(error),
+            stack,
+            traceparent,
+            retryable=error.retryable,
+            retry_after=error.after,
+            effect=error.effect,
+        )
     if isinstance(error, Retry | EffectUnknown):
         cause = error.__cause__
         named = error.type or type(cause or error).__name__
