@@ -18,7 +18,7 @@ from rota.store import schema
 from rota.store.engine import parse_url
 from rota.store.tables import metadata
 
-REVISIONS = [f"{number:04}" for number in range(1, 9)]
+REVISIONS = [f"{number:04}" for number in range(1, 10)]
 HEAD = REVISIONS[-1]
 
 

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from rota_sdk.gen.rota.v1 import jobs_pb2, jobs_pb2_grpc
 
-from rota.api import codec, pages
-from rota.api.rpc import Context, refuse_the_rest, unary
+from rota.api import codec, pages, resume
+from rota.api.rpc import Context, refuse_the_rest, stream, unary
 from rota.clock import wait_for_event
+from rota.coordinator.feeds import STILL_S
 from rota.coordinator.node import Node
 from rota.domain import draft, ids, limits
+from rota.domain.change import Position
 from rota.domain.errors import InvalidArgument, ResourceExhausted, Unavailable
 from rota.domain.ids import JobId
 from rota.domain.model import CancelMode, Identity, JobSpec, JobState, Role
@@ -227,6 +229,38 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         finally:
             waits.remove(identity.tenant_id)
             memory.drop_finish_waiter(id, finished)
+
+    @stream(Role.CLIENT)
+    async def WatchJobs(  # type: ignore[override]
+        self, request: jobs_pb2.WatchJobsRequest, identity: Identity, context: Context
+    ) -> None:
+        problems = Problems()
+        problems.text("queue", request.queue, limits.NAME_BYTES_MAX)
+        problems.text("type", request.type, limits.NAME_BYTES_MAX)
+        problems.raise_any()
+        tenant, clock = identity.tenant_id, self._node.clock
+        query = repr(("WatchJobs", request.queue, request.type)).encode()
+        place = resume.unseal(request.resume_token, tenant, query)
+        feeds = self._node.feeds
+        assert feeds is not None
+        async with feeds.watch(tenant, place) as watcher:
+
+            async def tell(position: Position, job: jobs_pb2.Job | None = None) -> None:
+                token = resume.seal(watcher.coverage, position, tenant, query)
+                await context.write(jobs_pb2.WatchJobsResponse(job=job, resume_token=token))
+
+            # A watcher that breaks off before the first change is to miss nothing either.
+            await tell(watcher.position)
+            told_at = clock.monotonic()
+            while True:
+                for change, position in await watcher.next():
+                    if request.queue in ("", change.queue) and request.type in ("", change.type):
+                        watcher.check()
+                        await tell(position, codec.job_message(change.job, identity.tenant, full=False))
+                        told_at = clock.monotonic()
+                if clock.monotonic() - told_at >= STILL_S:
+                    await tell(watcher.position)
+                    told_at = clock.monotonic()
 
     def _admit(self, requests: Sequence[jobs_pb2.CreateJobRequest], identity: Identity) -> None:
         """Before anything is decoded: a refusal is to cost less than what it refuses."""

@@ -13,6 +13,8 @@ from rota.domain.ids import TenantId, digest
 
 _SEAL_BYTES = 12
 _TOKEN_BYTES_MAX = 512
+_RESUME_BYTES_MAX = 16_384
+"""Names the transactions that ran at a moment, as many as the database has connections."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _MOMENT = re.compile("(-?[0-9]{1,18}) ([0-9]{1,9})")
 _PLACE = re.compile("(-?[0-9]{1,18}) ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -104,13 +106,30 @@ def unseal_place(token: str, tenant: TenantId, query: bytes) -> tuple[int, str] 
     return int(found[1]), found[2]
 
 
-def _unseal(token: str, tenant: TenantId, query: bytes) -> str:
+def unseal_resume(token: str, tenant: TenantId, query: bytes, pattern: re.Pattern[str]) -> str:
+    """What a resume token of a stream holds; empty without one."""
+    if not token:
+        return ""
+    try:
+        position = _unseal(token, tenant, query, _RESUME_BYTES_MAX)
+    except InvalidArgument:
+        position = ""
+    if not pattern.fullmatch(position):
+        raise InvalidArgument.field(
+            "resume_token",
+            "damaged, or made for another watch; give one as it was received, with the same filter, or none",
+            reason="PAGE_TOKEN_INVALID",
+        )
+    return position
+
+
+def _unseal(token: str, tenant: TenantId, query: bytes, bytes_max: int = _TOKEN_BYTES_MAX) -> str:
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         position = raw[_SEAL_BYTES:].decode()
     except (binascii.Error, UnicodeError, ValueError):
         raw, position = b"", ""
-    if len(token) > _TOKEN_BYTES_MAX or not position or raw[:_SEAL_BYTES] != _seal(position, tenant, query):
+    if len(token) > bytes_max or not position or raw[:_SEAL_BYTES] != _seal(position, tenant, query):
         raise _invalid()
     return position
 

@@ -12,6 +12,7 @@ from rota.coordinator.commits import Batcher
 from rota.coordinator.contact import Contact
 from rota.coordinator.demand import Demands
 from rota.coordinator.dispatcher import Dispatcher
+from rota.coordinator.feeds import Feeds
 from rota.coordinator.forwarding import Forwarding
 from rota.coordinator.gates import Gates
 from rota.coordinator.janitor import Janitor
@@ -33,6 +34,7 @@ from rota.domain.ids import CoordinatorId
 from rota.domain.model import DirectiveKind, Result, Settlement
 from rota.service.backfills import Backfills
 from rota.service.calendars import Calendars
+from rota.service.changes import Changes
 from rota.service.completions import Completions
 from rota.service.deadletters import DeadLetters
 from rota.service.effects import Effects
@@ -46,6 +48,7 @@ from rota.service.schedules import Schedules
 from rota.service.sessions import Sessions
 from rota.service.steering import Steering
 from rota.service.tenants import Tenants
+from rota.store.changeport import ChangeStore
 from rota.store.deadport import DeadLetterStore
 from rota.store.effectport import EffectStore
 from rota.store.invariantport import InvariantStore
@@ -106,6 +109,7 @@ class Node:
         dial: Dial | None = None,
         peer_address: str = "",
         invariants: InvariantStore | None = None,
+        changes: ChangeStore | None = None,
     ) -> None:
         metrics = telemetry.metrics
         self.id = id
@@ -235,6 +239,7 @@ class Node:
         self.invariants = (
             None if invariants is None else Invariants(invariants, fires, self.completions, self.jobs, clock, metrics)
         )
+        self.feeds = None if changes is None else Feeds(self.memory, Changes(changes, clock), clock)
         self.draining = asyncio.Event()
         self._janitor = Janitor(history, effects, clock, history_s=history_s)
         self._loops: list[Loop] = [
@@ -248,6 +253,8 @@ class Node:
         ]
         if self.invariants is not None:
             self._loops.append(Auditor(self.memory, self.invariants, clock))
+        if self.feeds is not None:
+            self._loops.append(self.feeds)
         contact = Contact(self.memory.members, self.peers, clock, max(session_ttl_s, term_s))
         self.ownership.undone = lambda: [
             *self.stalled(vital=True),
@@ -292,6 +299,8 @@ class Node:
         Shards go first, so that another owner serves them while this one waits for the rest.
         """
         self.draining.set()
+        if self.feeds is not None:
+            self.feeds.close()
         await self._end([loop for loop in self._loops if loop is not self.reaper])
         await self.dispatcher.drain()
         try:
@@ -331,6 +340,7 @@ class Node:
         self._metrics.gauge("rota.ready.jobs", lambda: len(memory.ready))
         self._metrics.gauge("rota.inflight.leases", lambda: len(memory.in_flight))
         self._metrics.gauge("rota.polls.parked", lambda: self.dispatcher.parked)
+        self._metrics.gauge("rota.watches.open", lambda: len(self.feeds or ()))
         self._metrics.gauge("rota.peers", lambda: len(self.peers))
         self._metrics.gauge("rota.loops.stalled", lambda: len(self.stalled()))
         self._metrics.gauge("rota.clock.skew_seconds", self.database_clock.skew_s)

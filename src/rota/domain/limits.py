@@ -194,6 +194,16 @@ BEATS_UNANSWERED_MAX: Final = 16
 WAITS_MAX: Final = 10_000
 """WaitJob calls of one tenant at one coordinator; for the others' there is room for an eighth more."""
 
+WATCHES_MAX: Final = 200
+"""The same of WatchJobs streams: one that has much to tell costs as much as a busy worker."""
+
+CHANGES_KEPT_S: Final = 3_600.0
+CHANGES_MAX: Final = 4_000_000
+"""Changes of jobs are kept this long for whoever watches, and so many of all tenants: some gigabytes."""
+
+WATCH_LIFE_S: Final = 600.0
+"""Changes are written down for so long after the last watcher has gone, so that it can resume."""
+
 CALLS_MAX: Final = 2_000
 """The same of calls that have statements of their own, beside what goes in batches: thousands would wait for a handful
 of connections longer than their callers."""

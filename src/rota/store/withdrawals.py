@@ -11,6 +11,7 @@ from rota.domain.fairness import Entry
 from rota.domain.ids import ScheduleUid
 from rota.domain.schedule import Fate, Schedule
 from rota.store import codec
+from rota.store.changes import told_withdrawn
 from rota.store.engine import Run, array
 from rota.store.fires import ENTRY, entry
 from rota.store.scheduleport import Withdrawn
@@ -18,16 +19,15 @@ from rota.store.scheduleport import Withdrawn
 # Rows are named by arrays of one, as in `engine.by_key`, so that no plan reads a whole table to find some schedules'.
 #
 # A job has not started while it was never leased. One whose claim commits first is seen as leased, and stays.
-_WITHDRAW = """
+_WITHDRAW = f"""
 WITH gone AS (
     DELETE FROM jobs j USING unnest(%(uids)t::uuid[]) AS u (uid)
     WHERE j.schedule_uid = ANY (ARRAY[u.uid]) AND j.schedule_uid IS NOT NULL AND j.state = 1 AND j.attempt = 0
       AND (%(all)t::boolean OR j.occurrence_generation = 0)
       AND (%(before)t::smallint IS NOT NULL
            OR j.nominal_at > timestamptz 'epoch' + %(split)t * interval '1 microsecond')
-    RETURNING j.schedule_uid, j.nominal_at, j.occurrence_generation,
-              j.nominal_at > timestamptz 'epoch' + %(split)t * interval '1 microsecond' AS later
-), fates AS (
+    RETURNING j.*, j.nominal_at > timestamptz 'epoch' + %(split)t * interval '1 microsecond' AS later
+), told AS ({told_withdrawn("gone")}), fates AS (
     UPDATE occurrences o
     SET fate = CASE WHEN g.later THEN 10 ELSE %(before)t::smallint END, job_id = NULL, recorded_at = now()
     FROM gone g
@@ -48,7 +48,11 @@ RETURNING u.uid::text
 # Jobs that the coordinator's memory knows by queue, type and priority get another id, so that what it knows is of no
 # use any more. The id's last two digits hold its shard, its first the time.
 _REMAKE = f"""
-WITH anew AS (
+WITH old AS MATERIALIZED (
+    SELECT j.* FROM jobs j
+    WHERE j.schedule_uid = %(uid)s::uuid AND j.schedule_uid IS NOT NULL AND j.state = 1 AND j.attempt = 0
+      AND j.occurrence_generation = 0 AND EXISTS (SELECT FROM watched_tenants w WHERE w.tenant_id = j.tenant_id)
+), anew AS (
     UPDATE jobs j
     SET id = (left(j.id::text, 24) || left(md5(random()::text || j.id::text), 10) || right(j.id::text, 2))::uuid,
         priority = d.priority, max_attempts = d.max_attempts, run_timeout_ms = d.run_timeout_ms,
@@ -67,7 +71,9 @@ WITH anew AS (
       AND (%(until)t::bigint IS NULL
            OR j.nominal_at <= timestamptz 'epoch' + %(until)t::bigint * interval '1 microsecond')
     RETURNING j.*
-), ledger AS (
+), told AS ({
+    told_withdrawn("(SELECT o.* FROM old o WHERE EXISTS (SELECT FROM anew a WHERE a.nominal_at = o.nominal_at))")
+}), ledger AS (
     UPDATE occurrences o SET job_id = a.id, version = a.schedule_version
     FROM anew a
     WHERE o.schedule_uid = ANY (ARRAY[a.schedule_uid]) AND o.nominal_at = a.nominal_at AND o.generation = 0

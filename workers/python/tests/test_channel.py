@@ -74,14 +74,15 @@ def test_half_an_identity_is_refused() -> None:
         Tls(cert="c")
 
 
-def test_only_unavailable_is_retried_and_polls_and_beats_wait_for_a_connection() -> None:
+def test_only_unavailable_is_retried_beats_wait_for_a_connection_and_polls_are_left_to_the_poller() -> None:
     config = json.loads(SERVICE_CONFIG)["methodConfig"]
     by_method = {name.get("method", "*"): entry for entry in config for name in entry["name"]}
     for entry in config:
         if "retryPolicy" in entry:
             assert entry["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]
             assert entry["retryPolicy"]["maxAttempts"] == 4
-    assert {m for m, entry in by_method.items() if entry.get("waitForReady")} == {"Lease", "Heartbeat", "SendHeartbeat"}
+    assert {m for m, entry in by_method.items() if entry.get("waitForReady")} == {"Heartbeat", "SendHeartbeat"}
+    assert by_method["Lease"] == {"name": by_method["Lease"]["name"]}
     assert "retryPolicy" not in by_method["Heartbeat"] and "retryPolicy" in by_method["*"]
 
 

@@ -188,6 +188,13 @@ def test_a_failure_in_its_own_terms_has_no_traceback(server: ScriptServer, retry
     assert (failed.retryable if failed.HasField("retryable") else None) is retryable
 
 
+@pytest.mark.parametrize("effect", [EffectState.NOT_APPLIED, EffectState.UNKNOWN])
+def test_a_failure_in_its_own_terms_says_when_and_what_of_the_effect(server: ScriptServer, effect: EffectState) -> None:
+    failed = outcome_of(server, raises(Failed("503", type="Http503", after=30, effect=effect))).failed
+    assert (failed.retry_after.seconds, failed.effect_state) == (30, effect)
+    assert not failed.HasField("retryable")
+
+
 def test_retry_from_another_error_keeps_its_class(server: ScriptServer) -> None:
     failed = outcome_of(server, raises(Retry(after=2), CardDeclined("later"))).failed
     assert (failed.failure.type, failed.failure.message) == ("CardDeclined", "later")

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         EffectState,
         Failure,
         Job,
+        JobChange,
         JobPage,
         JobState,
         NewJob,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         Release,
         Retry,
     )
+    from rota_sdk.watch import AsyncJobWatch, JobWatch
     from rota_sdk.worker import Worker
 
 _HOMES: Final = {
@@ -108,6 +110,7 @@ _HOMES: Final = {
         "EffectState",
         "Failure",
         "Job",
+        "JobChange",
         "JobPage",
         "JobState",
         "NewJob",
@@ -123,6 +126,7 @@ _HOMES: Final = {
         "Release",
         "Retry",
     ),
+    "watch": ("AsyncJobWatch", "JobWatch"),
     "worker": ("Worker",),
 }
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
@@ -131,6 +135,7 @@ __all__ = [
     "Aborted",
     "AlreadyExists",
     "AsyncClient",
+    "AsyncJobWatch",
     "Attempt",
     "AttemptOutcome",
     "CancelMode",
@@ -151,8 +156,10 @@ __all__ = [
     "Internal",
     "InvalidArgument",
     "Job",
+    "JobChange",
     "JobPage",
     "JobState",
+    "JobWatch",
     "Lease",
     "NewJob",
     "NotFound",

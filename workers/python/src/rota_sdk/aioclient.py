@@ -27,6 +27,7 @@ from rota_sdk.model import (
     job_name,
 )
 from rota_sdk.stubs import AsyncStubs
+from rota_sdk.watch import AsyncJobWatch
 
 if TYPE_CHECKING:
     from rota_sdk.gen.rota.admin.v1 import admin_pb2
@@ -215,6 +216,14 @@ class AsyncClient:
             if polling:
                 await asyncio.sleep(min(pause, max(0.0, until - time.monotonic())))
                 pause = requests.next_pause(pause)
+
+    def watch_jobs(self, *, queue: str = "", type: str = "", resume_token: str = "") -> AsyncJobWatch:
+        """Changes of jobs from now on, or from the `resume_token` of a change on; reconnects by itself.
+
+        Each change that is committed comes at least once, from whichever coordinator. Raises FailedPrecondition when
+        changes behind the token are not kept any more (after an hour): watch without one, then list the jobs.
+        """
+        return AsyncJobWatch(self.stubs.jobs.WatchJobs, self._endpoint.address, queue, type, resume_token)
 
     async def list_sessions(self) -> "list[admin_pb2.Session]":
         """All worker sessions, as the admin API has them. Needs the role operator."""

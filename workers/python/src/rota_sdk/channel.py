@@ -133,10 +133,12 @@ SERVICE_CONFIG: Final = json.dumps(
     {
         "methodConfig": [
             {
-                "name": [{"service": _WORKER, "method": m} for m in ("Lease", "SendHeartbeat")],
+                "name": [{"service": _WORKER, "method": "SendHeartbeat"}],
                 "waitForReady": True,
                 "retryPolicy": _RETRY,
             },
+            # Polls are the SDK's own to repeat: none must arrive after the word that the worker leaves.
+            {"name": [{"service": _WORKER, "method": "Lease"}]},
             # Broken streams are the SDK's own to mend: it must tell its inventory on the new one.
             {"name": [{"service": _WORKER, "method": "Heartbeat"}], "waitForReady": True},
             {"name": [{}], "retryPolicy": _RETRY},

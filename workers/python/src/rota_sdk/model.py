@@ -256,6 +256,14 @@ class JobPage:
 
 
 @dataclass(frozen=True, slots=True)
+class JobChange:
+    """A job after a change, without payload and result, and the token to go on from behind it."""
+
+    job: Job
+    resume_token: str
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One grant of a job to a session."""
 

@@ -148,7 +148,7 @@ class Poller:
             max_bytes=limits.SEND_BYTES,
             wait=codec.duration(wait),
         )
-        while True:
+        while not self._stopping:
             self._prove_soon(False)
             self._overdue = False
             try:
@@ -190,6 +190,8 @@ class Poller:
         level = logging.DEBUG if same and error.code is not grpc.StatusCode.RESOURCE_EXHAUSTED else logging.WARNING
         log.log(level, "%s: Lease: %s", self._session.name, error)
         wait = self._backoff.next(error.retry_after)
+        if error.code is grpc.StatusCode.UNAVAILABLE:
+            wait = max(min(wait, limits.CONNECT_BACKOFF_MOST_S), error.retry_after or 0.0)
         if not same:
             # An answer, and not one that a quick repetition changes.
             wait = max(wait, limits.SLOW_DOWN_S)

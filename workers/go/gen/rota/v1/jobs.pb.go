@@ -1674,7 +1674,7 @@ func (x *WaitJobResponse) GetJob() *Job {
 // Which changes.
 type WatchJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// resume_token of the last change seen; empty: from now on.
+	// resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// Only jobs of this queue.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -1735,10 +1735,12 @@ func (x *WatchJobsRequest) GetType() string {
 	return ""
 }
 
-// One change.
+// One change, or none.
 type WatchJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The job after the change, without payload and result.
+	// The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+	// is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+	// some time of silence, have only a token.
 	Job *Job `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// Where to go on from.
 	ResumeToken   string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`

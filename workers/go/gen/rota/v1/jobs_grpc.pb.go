@@ -57,7 +57,10 @@ type JobServiceClient interface {
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// Waits up to 10 s for a job to become terminal, then answers with the job as it is.
 	WaitJob(ctx context.Context, in *WaitJobRequest, opts ...grpc.CallOption) (*WaitJobResponse, error)
-	// Streams changes of jobs, at least once, from a resume token on.
+	// Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+	// coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+	// its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+	// the token are not kept any more (they are for an hour); watch without one, then list.
 	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
 }
 
@@ -202,7 +205,10 @@ type JobServiceServer interface {
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// Waits up to 10 s for a job to become terminal, then answers with the job as it is.
 	WaitJob(context.Context, *WaitJobRequest) (*WaitJobResponse, error)
-	// Streams changes of jobs, at least once, from a resume token on.
+	// Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+	// coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+	// its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+	// the token are not kept any more (they are for an hour); watch without one, then list.
 	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
 	mustEmbedUnimplementedJobServiceServer()
 }

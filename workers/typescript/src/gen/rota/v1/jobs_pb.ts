@@ -847,7 +847,7 @@ export const WaitJobResponseSchema: GenMessage<WaitJobResponse> = /*@__PURE__*/
  */
 export type WatchJobsRequest = Message<"rota.v1.WatchJobsRequest"> & {
   /**
-   * resume_token of the last change seen; empty: from now on.
+   * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
    *
    * @generated from field: string resume_token = 1;
    */
@@ -876,13 +876,15 @@ export const WatchJobsRequestSchema: GenMessage<WatchJobsRequest> = /*@__PURE__*
   messageDesc(file_rota_v1_jobs, 20);
 
 /**
- * One change.
+ * One change, or none.
  *
  * @generated from message rota.v1.WatchJobsResponse
  */
 export type WatchJobsResponse = Message<"rota.v1.WatchJobsResponse"> & {
   /**
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    *
    * @generated from field: rota.v1.Job job = 1;
    */
@@ -1193,7 +1195,10 @@ export const JobService: GenService<{
     output: typeof WaitJobResponseSchema;
   },
   /**
-   * Streams changes of jobs, at least once, from a resume token on.
+   * Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+   * coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+   * its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+   * the token are not kept any more (they are for an hour); watch without one, then list.
    *
    * @generated from rpc rota.v1.JobService.WatchJobs
    */

@@ -155,7 +155,10 @@ class JobServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchJobs(self, request, context):
-        """Streams changes of jobs, at least once, from a resume token on.
+        """Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+        coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+        its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+        the token are not kept any more (they are for an hour); watch without one, then list.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

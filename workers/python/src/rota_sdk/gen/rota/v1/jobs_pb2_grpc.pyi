@@ -52,7 +52,11 @@ class JobServiceStub:
     WaitJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.WaitJobRequest, _jobs_pb2.WaitJobResponse]
     """Waits up to 10 s for a job to become terminal, then answers with the job as it is."""
     WatchJobs: _grpc.UnaryStreamMultiCallable[_jobs_pb2.WatchJobsRequest, _jobs_pb2.WatchJobsResponse]
-    """Streams changes of jobs, at least once, from a resume token on."""
+    """Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+    coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+    its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+    the token are not kept any more (they are for an hour); watch without one, then list.
+    """
 
 @_typing.type_check_only
 class JobServiceAsyncStub(JobServiceStub):
@@ -78,7 +82,11 @@ class JobServiceAsyncStub(JobServiceStub):
     WaitJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.WaitJobRequest, _jobs_pb2.WaitJobResponse]  # type: ignore[assignment]
     """Waits up to 10 s for a job to become terminal, then answers with the job as it is."""
     WatchJobs: _aio.UnaryStreamMultiCallable[_jobs_pb2.WatchJobsRequest, _jobs_pb2.WatchJobsResponse]  # type: ignore[assignment]
-    """Streams changes of jobs, at least once, from a resume token on."""
+    """Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+    coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+    its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+    the token are not kept any more (they are for an hour); watch without one, then list.
+    """
 
 class JobServiceServicer:
     """Creates, reads and steers jobs of the caller's tenant. Needs the role client or operator."""
@@ -151,6 +159,10 @@ class JobServiceServicer:
         request: _jobs_pb2.WatchJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_jobs_pb2.WatchJobsResponse], _abc.AsyncIterator[_jobs_pb2.WatchJobsResponse]]:
-        """Streams changes of jobs, at least once, from a resume token on."""
+        """Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+        coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+        its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+        the token are not kept any more (they are for an hour); watch without one, then list.
+        """
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

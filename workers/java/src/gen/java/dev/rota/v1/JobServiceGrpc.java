@@ -483,7 +483,10 @@ public final class JobServiceGrpc {
 
     /**
      * <pre>
-     * Streams changes of jobs, at least once, from a resume token on.
+     * Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+     * coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+     * its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+     * the token are not kept any more (they are for an hour); watch without one, then list.
      * </pre>
      */
     default void watchJobs(dev.rota.v1.WatchJobsRequest request,
@@ -626,7 +629,10 @@ public final class JobServiceGrpc {
 
     /**
      * <pre>
-     * Streams changes of jobs, at least once, from a resume token on.
+     * Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+     * coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+     * its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+     * the token are not kept any more (they are for an hour); watch without one, then list.
      * </pre>
      */
     public void watchJobs(dev.rota.v1.WatchJobsRequest request,
@@ -747,7 +753,10 @@ public final class JobServiceGrpc {
 
     /**
      * <pre>
-     * Streams changes of jobs, at least once, from a resume token on.
+     * Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+     * coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+     * its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+     * the token are not kept any more (they are for an hour); watch without one, then list.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -869,7 +878,10 @@ public final class JobServiceGrpc {
 
     /**
      * <pre>
-     * Streams changes of jobs, at least once, from a resume token on.
+     * Streams changes of jobs, at least once, from a resume token on. Every change that is committed comes, whichever
+     * coordinator made it; those of one job come in their order, unless the watcher is far behind. The stream has no end of
+     * its own: one that breaks off is taken up at any coordinator by the newest token. FAILED_PRECONDITION: changes after
+     * the token are not kept any more (they are for an hour); watch without one, then list.
      * </pre>
      */
     public java.util.Iterator<dev.rota.v1.WatchJobsResponse> watchJobs(

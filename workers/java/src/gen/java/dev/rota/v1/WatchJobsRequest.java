@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object resumeToken_ = "";
   /**
    * <pre>
-   * resume_token of the last change seen; empty: from now on.
+   * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
    * </pre>
    *
    * <code>string resume_token = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * resume_token of the last change seen; empty: from now on.
+   * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
    * </pre>
    *
    * <code>string resume_token = 1;</code>
@@ -540,7 +540,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object resumeToken_ = "";
     /**
      * <pre>
-     * resume_token of the last change seen; empty: from now on.
+     * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
      * </pre>
      *
      * <code>string resume_token = 1;</code>
@@ -560,7 +560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * resume_token of the last change seen; empty: from now on.
+     * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
      * </pre>
      *
      * <code>string resume_token = 1;</code>
@@ -581,7 +581,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * resume_token of the last change seen; empty: from now on.
+     * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
      * </pre>
      *
      * <code>string resume_token = 1;</code>
@@ -598,7 +598,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * resume_token of the last change seen; empty: from now on.
+     * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
      * </pre>
      *
      * <code>string resume_token = 1;</code>
@@ -612,7 +612,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * resume_token of the last change seen; empty: from now on.
+     * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
      * </pre>
      *
      * <code>string resume_token = 1;</code>

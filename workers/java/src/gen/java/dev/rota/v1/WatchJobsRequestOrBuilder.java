@@ -12,7 +12,7 @@ public interface WatchJobsRequestOrBuilder extends
 
   /**
    * <pre>
-   * resume_token of the last change seen; empty: from now on.
+   * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
    * </pre>
    *
    * <code>string resume_token = 1;</code>
@@ -21,7 +21,7 @@ public interface WatchJobsRequestOrBuilder extends
   java.lang.String getResumeToken();
   /**
    * <pre>
-   * resume_token of the last change seen; empty: from now on.
+   * resume_token of the last answer seen, of a watch with the same filters; empty: from now on.
    * </pre>
    *
    * <code>string resume_token = 1;</code>

@@ -7,7 +7,7 @@ package dev.rota.v1;
 
 /**
  * <pre>
- * One change.
+ * One change, or none.
  * </pre>
  *
  * Protobuf type {@code rota.v1.WatchJobsResponse}
@@ -53,7 +53,9 @@ private static final long serialVersionUID = 0L;
   private dev.rota.v1.Job job_;
   /**
    * <pre>
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    * </pre>
    *
    * <code>.rota.v1.Job job = 1;</code>
@@ -65,7 +67,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    * </pre>
    *
    * <code>.rota.v1.Job job = 1;</code>
@@ -77,7 +81,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    * </pre>
    *
    * <code>.rota.v1.Job job = 1;</code>
@@ -308,7 +314,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One change.
+   * One change, or none.
    * </pre>
    *
    * Protobuf type {@code rota.v1.WatchJobsResponse}
@@ -482,7 +488,9 @@ private static final long serialVersionUID = 0L;
         dev.rota.v1.Job, dev.rota.v1.Job.Builder, dev.rota.v1.JobOrBuilder> jobBuilder_;
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -493,7 +501,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -508,7 +518,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -528,7 +540,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -546,7 +560,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -571,7 +587,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -588,7 +606,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -600,7 +620,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>
@@ -615,7 +637,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The job after the change, without payload and result.
+     * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+     * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+     * some time of silence, have only a token.
      * </pre>
      *
      * <code>.rota.v1.Job job = 1;</code>

@@ -12,7 +12,9 @@ public interface WatchJobsResponseOrBuilder extends
 
   /**
    * <pre>
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    * </pre>
    *
    * <code>.rota.v1.Job job = 1;</code>
@@ -21,7 +23,9 @@ public interface WatchJobsResponseOrBuilder extends
   boolean hasJob();
   /**
    * <pre>
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    * </pre>
    *
    * <code>.rota.v1.Job job = 1;</code>
@@ -30,7 +34,9 @@ public interface WatchJobsResponseOrBuilder extends
   dev.rota.v1.Job getJob();
   /**
    * <pre>
-   * The job after the change, without payload and result.
+   * The job after the change, without payload and result. One that a change of its schedule takes back before it begins
+   * is told as CANCELLED, and cannot be read any more. Unset: nothing changed; the first answer of a stream, and one after
+   * some time of silence, have only a token.
    * </pre>
    *
    * <code>.rota.v1.Job job = 1;</code>
