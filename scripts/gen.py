@@ -1,4 +1,5 @@
-"""Generates the stubs of every language from the contract, and copies the google protos that the contract imports.
+"""Generates the stubs of every language and the OpenAPI document from the contract, and copies the google protos that
+the contract imports.
 
 `python scripts/gen.py` writes; `python scripts/gen.py --check` generates into a temporary folder instead,
 prints every file of the checkout that differs, is missing or is left over, and exits with 1 if there is one.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import gen_go
 import gen_java
+import gen_openapi
 import gen_typescript
 from protoc import PROTO, ROOT, Files, contract, protoc, read
 
@@ -115,13 +117,14 @@ def _write(folder: Path, fresh: Files) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Generates the stubs of every language from the contract.")
+    parser = argparse.ArgumentParser(description="Generates stubs and documents from the contract.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and list stale files")
     check = parser.parse_args().check
     google = vendored()
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder), google)
         outputs = [(VENDOR, google), (STUBS, stubs(Path(folder)))]
+        described = gen_openapi.document(Path(folder))
         left_out = []
         for language in LANGUAGES:
             if tool := language.missing():
@@ -131,11 +134,17 @@ def main() -> int:
                 outputs.append((language.FOLDER, language.stubs(Path(folder))))
     if left_out and os.environ.get("CI") == "true":
         return 1
+    document = gen_openapi.FOLDER / gen_openapi.NAME
+    fresh_document = document.is_file() and document.read_bytes() == described[gen_openapi.NAME]
     if not check:
         for target, fresh in outputs:
             _write(target, fresh)
+        if not fresh_document:
+            document.write_bytes(described[gen_openapi.NAME])
         return 0
     paths = [(target / path).relative_to(ROOT) for target, fresh in outputs for path in stale(target, fresh)]
+    if not fresh_document:
+        paths.append(document.relative_to(ROOT))
     for path in paths:
         print(f"stale: {path.as_posix()}")
     if paths:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota import diagnosis
 from rota import telemetry as telemetry_module
@@ -17,10 +17,10 @@ from rota.api.peeraddress import reached_at
 from rota.api.peerwire import PeerDial, PeerTls
 from rota.api.server import PeerListener, Server, TlsFiles, check_authorities, check_files
 from rota.clock import SystemClock, wait_for_event
-from rota.config import Settings
+from rota.config import OFF, Settings, http_beside
 from rota.coordinator.node import Node
 from rota.diagnosis import Finding
-from rota.domain.errors import InvalidArgument, RotaError, Unavailable
+from rota.domain.errors import FailedPrecondition, InvalidArgument, RotaError, Unavailable
 from rota.domain.ids import CoordinatorId
 from rota.domain.model import ApiKey, Role
 from rota.service.audit import audit
@@ -30,6 +30,7 @@ from rota.service.invariants import EXAMPLES_MAX, Checked, Invariants
 from rota.service.jobs import Jobs
 from rota.service.notices import Unheard
 from rota.store import schema
+from rota.store.changes import PgChanges
 from rota.store.deadletters import PgDeadLetters
 from rota.store.doctor import PgDoctor
 from rota.store.effects import PgEffects
@@ -50,6 +51,9 @@ from rota.store.schema import SchemaStatus
 from rota.store.sessions import PgSessions
 from rota.store.shards import PgShards
 from rota.telemetry import Metrics, Telemetry
+
+if TYPE_CHECKING:
+    from rota.api.http.server import Door
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +77,10 @@ WAIT_MOST_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A coordinator that answers: `address` is host:port as bound."""
+    """A coordinator that answers: `address` is host:port as bound, `http` the URL of HTTP/JSON; None: not served."""
 
     address: str
+    http: str | None = None
 
 
 @contextmanager
@@ -152,9 +157,15 @@ async def coordinator(
         # A claim that was decided on long ago, as by a process that was paused, must not reach a database that was
         # promoted since, and does not know whom the shard belonged to last.
         database.claims.gate = node.ownership.trusted
-        server = Server(node, Keys(identity, clock), telemetry, shared_port=process is not None)
+        keys = Keys(identity, clock)
+        server = Server(node, keys, telemetry, shared_port=process is not None)
         host, _, _ = settings.listen.rpartition(":")
         port = server.bind(settings.listen, tls)
+        try:
+            door, http = _door(settings, server, keys, clock, tls, port, shared_port=process is not None)
+        except BaseException:
+            await server.close()
+            raise
         await listener.start(id, node.peers, secret)
         try:
             try:
@@ -163,8 +174,9 @@ async def coordinator(
                 await server.close()
                 raise
             await server.start()
+            await door.start()
             try:
-                yield server, node, Ready(f"{host}:{port}")
+                yield server, node, Ready(f"{host}:{port}", http)
             finally:
                 await server.stop(settings.drain_timeout_s)
         finally:
@@ -172,6 +184,48 @@ async def coordinator(
             await node.stop()
     finally:
         await database.close()
+
+
+def _door(
+    settings: Settings,
+    server: Server,
+    keys: Keys,
+    clock: SystemClock,
+    tls: TlsFiles | None,
+    grpc_port: int,
+    *,
+    shared_port: bool,
+) -> "tuple[Door, str | None]":
+    """The HTTP door, bound and to be stopped with the server, and its URL."""
+    # Commands that serve nothing are spared it.
+    from rota.api.http.server import Door, contract
+
+    origins = settings.http_cors_origins or ()
+    door = Door(server.methods, contract(), keys, clock, origins=origins, shared_port=shared_port)
+    server.attach(door)
+    listen = settings.http_listen or http_beside(settings.listen, grpc_port)
+    internal = settings.http_internal_listen
+    http = None
+    if listen != OFF:
+        guarded = internal is None and _is_loopback(listen)
+        try:
+            port = door.bind("http_listen", listen, tls, guarded=guarded)
+        except FailedPrecondition:
+            if settings.http_listen is not None:
+                raise
+            listen = http_beside(settings.listen, 0)
+            port = door.bind("http_listen", listen, tls, guarded=guarded)
+            log.warning("the port for HTTP beside the one of gRPC is taken, so it is %d; set http_listen", port)
+        http = f"{'http' if tls is None else 'https'}://{listen.rpartition(':')[0]}:{port}"
+    if internal not in (None, OFF):
+        assert internal is not None
+        port = door.bind("http_internal_listen", internal, tls, guarded=True)
+        log.info("/internal and /admin are served by HTTP at %s:%d", internal.rpartition(":")[0], port)
+    return door, http
+
+
+def _is_loopback(address: str) -> bool:
+    return address.rpartition(":")[0].strip("[]") in LOOPBACK
 
 
 def _node(
@@ -207,6 +261,7 @@ def _node(
         tenants=queues,
         fleet=PgFleet(database),
         invariants=PgInvariants(database),
+        changes=PgChanges(database),
         clock=clock,
         telemetry=telemetry,
         session_ttl_s=settings.session_ttl_s,
@@ -274,7 +329,9 @@ def serve(
                 async with coordinator(settings, url, telemetry, process=process) as (_, node, ready):
                     patience.end()
                     calm_collector()
-                    log.info("coordinator %s listens on %s", node.id, ready.address)
+                    log.info(
+                        "coordinator %s listens on %s, HTTP at %s", node.id, ready.address, ready.http or "no address"
+                    )
                     on_ready(ready)
                     await stop.wait()
                     log.info("draining")
@@ -348,9 +405,9 @@ def _tls(settings: Settings) -> TlsFiles | None:
         return files
     if settings.tls_cert or settings.tls_key or settings.tls_client_ca:
         raise InvalidArgument.field("tls_cert", "tls_cert and tls_key belong together, and tls_client_ca needs both")
-    for key, address in (("listen", settings.listen), ("peer_listen", settings.peer_listen)):
-        host = "" if address is None else address.rpartition(":")[0].strip("[]")
-        if host and host not in LOOPBACK and not settings.allow_plaintext:
+    for key in ("listen", "http_listen", "http_internal_listen", "peer_listen"):
+        address = getattr(settings, key)
+        if address not in (None, OFF) and not _is_loopback(address) and not settings.allow_plaintext:
             raise InvalidArgument.field(
                 key,
                 f"{address} is reachable from elsewhere and there is no TLS, so keys would travel readable; "

@@ -21,6 +21,9 @@ from rota.domain.errors import FailedPrecondition, InvalidArgument
 
 DEFAULT_HOME: Final = "~/.rota"
 DEFAULT_LISTEN: Final = "127.0.0.1:7070"
+HTTP_PORT_ABOVE: Final = 10
+"""Above the port of gRPC, where no other is given."""
+OFF: Final = "off"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
 CONFIG_FILE_BYTES_MAX: Final = 1024 * 1024
@@ -161,6 +164,21 @@ def _address(lowest_port: int) -> Callable[[object], str]:
     return read
 
 
+def _address_or_off(value: object) -> str:
+    if isinstance(value, str) and value.strip().lower() == OFF:
+        return OFF
+    return _address(0)(value)
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    texts = value if isinstance(value, list | tuple) else _text(value).split(",")
+    origins = tuple(_text(text).strip() for text in texts if text != "")
+    for origin in origins:
+        if origin != "*" and not re.fullmatch(r"https?://[^\s/@*]+", origin):
+            raise ValueError(f"expected origins such as https://app.example.com, or *, found {_shown(origin)}")
+    return origins
+
+
 def _span(low_s: float, high_s: float) -> Callable[[object], float]:
     def read(value: object) -> float:
         span_s = parse_duration(value)
@@ -244,6 +262,25 @@ class Settings:
     tls_client_ca: Path | None = field(
         default=None,
         metadata=_option(_path, "authorities of client certificates, PEM; turns mutual TLS on"),
+    )
+    http_listen: str | None = field(
+        default=None,
+        metadata=_option(
+            _address_or_off, "address to serve HTTP/JSON at, or `off`; unset: 127.0.0.1, the port of `listen` + 10"
+        ),
+    )
+    http_internal_listen: str | None = field(
+        default=None,
+        metadata=_option(
+            _address_or_off,
+            "address to serve `/internal` and `/admin` at too, or `off`; unset: `http_listen`, if that is on loopback",
+        ),
+    )
+    http_cors_origins: tuple[str, ...] | None = field(
+        default=None,
+        metadata=_option(
+            _origins, "origins whose pages may call by HTTP, such as `https://app.example.com`; unset: none"
+        ),
     )
     peer_listen: str | None = field(
         default=None,
@@ -373,6 +410,8 @@ class Option:
         """A value of it, as in the environment."""
         if isinstance(value, bool):
             return str(value).lower()
+        if isinstance(value, tuple):
+            return ",".join(value)
         return format_duration(value) if self.field.endswith("_s") else str(value)
 
 
@@ -399,6 +438,15 @@ class _Given:
         except ValueError as error:
             raise InvalidArgument.field(self.name, str(error)) from None
         return (self.base / read).absolute() if isinstance(read, Path) else read
+
+
+def http_beside(listen: str, grpc_port: int) -> str:
+    """Where HTTP is served if no address is given for it: on loopback, beside the port of gRPC as bound; 0: nobody has
+    to find it there."""
+    above = grpc_port + HTTP_PORT_ABOVE
+    # A port that was free by chance says nothing of the one above it.
+    by_chance = grpc_port == 0 or listen.endswith(":0") or above > 65_535
+    return f"127.0.0.1:{0 if by_chance else above}"
 
 
 def cannot_listen(setting: str, address: str) -> FailedPrecondition:

@@ -167,6 +167,7 @@ METRICS: Final = (
     Spec("rota.ready.jobs", Kind.GAUGE, "{job}", "Due jobs held in memory, waiting for a worker."),
     Spec("rota.inflight.leases", Kind.GAUGE, "{lease}", "Leases granted here whose attempts have not ended."),
     Spec("rota.polls.parked", Kind.GAUGE, "{call}", "Lease calls that wait for a job."),
+    Spec("rota.watches.open", Kind.GAUGE, "{stream}", "WatchJobs streams."),
     Spec("rota.peers", Kind.GAUGE, "{coordinator}", "Other coordinators that live."),
     Spec("rota.clock.skew_seconds", Kind.GAUGE, "s", "How far this clock is ahead of the database's."),
     Spec("rota.lag.fire", Kind.HISTOGRAM, "s", "From an occurrence's due time until its job was made.", bounds=SECONDS),

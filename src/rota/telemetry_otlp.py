@@ -37,7 +37,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context, set_tracer_provider
 
 from rota.clock import Clock
 from rota.domain.errors import InvalidArgument
@@ -58,6 +58,7 @@ LOG_BYTES_MAX: Final = 8 * 1024
 """Of each text of a line, so that a batch of the longest fits into the 4 MiB that a collector takes."""
 
 BATCH_DELAY_MS: Final = 1_000
+END_TIMEOUT_S: Final = 5.0
 METRICS_EVERY_S: Final = 15.0
 
 _SEVERITIES: Final = (
@@ -141,6 +142,26 @@ class Otlp:
             _log.warning(
                 "the collector at %s did not take the last telemetry within %g s; it is dropped", self._url, timeout_s
             )
+
+
+def trace_runner(endpoint: str, service_name: str) -> Callable[[], None]:
+    """Exports the spans of a process that is a worker of ours, the SDK's and its own. The caller ends it by the answer.
+
+    The process belongs to no other application, so the provider is the global one, by which the SDK finds it.
+    """
+    url, insecure = target(endpoint)
+    provider = TracerProvider(resource=Resource.create({"service.name": service_name}), shutdown_on_exit=False)
+    exporter = OTLPSpanExporter(endpoint=url, insecure=insecure)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=BATCH_DELAY_MS))
+    set_tracer_provider(provider)
+
+    def end() -> None:
+        hush_exporter()
+        closing = threading.Thread(target=provider.shutdown, name="rota-telemetry-end", daemon=True)
+        closing.start()
+        closing.join(END_TIMEOUT_S)
+
+    return end
 
 
 def target(endpoint: str) -> tuple[str, bool]:

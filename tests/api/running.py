@@ -421,6 +421,7 @@ class Running:
     address: str
     channel: grpc.aio.Channel
     keys: Keys
+    http: str
 
     async def key(self, tenant: str, roles: frozenset[Role] = ALL_ROLES, ttl_s: float | None = None) -> str:
         """The text of a new key."""
@@ -456,7 +457,7 @@ async def running(url: str, **settings: Any) -> AsyncIterator[Running]:
             grpc.aio.insecure_channel(ready.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel,
         ):
             keys = Keys(PgIdentity(database), SystemClock())
-            yield Running(url, server, node, telemetry, ready.address, channel, keys)
+            yield Running(url, server, node, telemetry, ready.address, channel, keys, ready.http or "")
     finally:
         await database.close()
 

@@ -29,7 +29,7 @@ def _methods(file: Any, service: str) -> set[str]:
 
 
 SERVED = {
-    "JobService": _methods(jobs_pb2, "JobService") - {"WatchJobs"},
+    "JobService": _methods(jobs_pb2, "JobService"),
     "WorkerService": {
         *("OpenSession", "Lease", "Heartbeat", "SendHeartbeat", "Complete", "CompleteJob", "CloseSession"),
         *("BeginEffect", "CommitEffect"),
@@ -79,6 +79,12 @@ async def call(caller: Caller, method: MethodDescriptor, key: str | None = None)
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             await pending.write(request)
             await pending.done_writing()
+    if method.server_streaming and not method.client_streaming:
+        # One that is answered goes on.
+        with suppress(grpc.aio.AioRpcError):
+            if await pending.read() is not grpc.aio.EOF:
+                pending.cancel()
+                return Refusal(grpc.StatusCode.OK, "")
     code = await pending.code()
     if code is grpc.StatusCode.OK:
         return Refusal(code, "")

@@ -1,5 +1,6 @@
 """A coordinator with scripted answers behind real gRPC, and the values that scripts are made of."""
 
+import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -74,6 +75,16 @@ class Coordinator(jobs_pb2_grpc.JobServiceServicer, admin_pb2_grpc.AdminServiceS
     def WaitJob(self, request: Any, context: Any) -> Any:
         self._took(request, context)
         return jobs_pb2.WaitJobResponse(job=self._next())
+
+    def WatchJobs(self, request: Any, context: Any) -> Any:
+        """All jobs, and then silence."""
+        self._took(request, context)
+        over = threading.Event()
+        context.add_callback(over.set)
+        yield jobs_pb2.WatchJobsResponse(resume_token="t0")
+        for number, made in enumerate(self.jobs, 1):
+            yield jobs_pb2.WatchJobsResponse(job=made, resume_token=f"t{number}")
+        over.wait(30)
 
     def CancelJob(self, request: Any, context: Any) -> Any:
         self._took(request, context)

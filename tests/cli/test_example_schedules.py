@@ -187,7 +187,7 @@ def test_the_examples_of_the_repository_are_a_yaml_file_and_a_crontab() -> None:
     assert [source.noun for source in (yaml, crontab)] == ["file", "crontab"]
     assert [source.document.apply_set for source in (yaml, crontab)] == ["schedules", "crontab"]
     assert crontab.about.startswith("times are those of ")
-    assert devschedules.queues([yaml, crontab]) == ["commands"]
+    assert devschedules.queues([yaml, crontab], "rota.exec") == {"commands"}
     # A run of 20 s is to show fires, by an interval and by a clock on a wall.
     rules = {item.id: item for item in yaml.document.schedules}
     now = SystemClock().utc()
@@ -200,14 +200,22 @@ def test_a_folder_without_schedules_has_none(tmp_path: Path) -> None:
     assert load(tmp_path, jobs__json="{}", notes__txt="x") == []
 
 
-def test_commands_are_looked_for_in_the_queues_that_the_files_name(tmp_path: Path) -> None:
+def test_commands_and_calls_are_looked_for_in_the_queues_that_the_files_name(tmp_path: Path) -> None:
+    from rota.cli import devexamples
+    from rota.cli.output import Output
+
     sources = load(
         tmp_path,
         a__yaml="schedules:\n  a: {every: 5m, command: x, job: {queue: night}}\n  b: {every: 5m, job: {type: t}}\n",
-        b__yml="schedules: {c: {every: 5m, command: x}}\n",
+        b__yml="schedules: {c: {every: 5m, http: https://x/}, d: {every: 5m, http: https://x/, job: {queue: slow}}}\n",
     )
     assert [source.document.apply_set for source in sources] == ["a", "b"]
-    assert devschedules.queues(sources) == ["commands", "night"]
+    found = devexamples.read(tmp_path, Output())
+    assert devexamples._exec(found)[-4:] == ["--queue", "commands", "--queue", "night"]
+    calls = devexamples._queues(found, "rota.http")
+    assert calls == {"http", "slow"}
+    assert devexamples._http(calls)[-4:] == ["--queue", "http", "--queue", "slow"]
+    assert devexamples._queues(replace(found, sources=[]), "rota.http") == set()
 
 
 def test_what_cannot_be_taken_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -295,6 +303,13 @@ def test_a_fire_is_seen_followed_and_told_once(world: World) -> None:
     assert (told.id, told.fate, told.state, told.late_s, told.said) == ("tick", "FIRED", "SUCCEEDED", 0.004, "last")
     assert world.drive.news() == []
     assert happened_line(told) == "tick  FIRED  08:15:10Z, started 4 ms after it, SUCCEEDED: last"
+
+
+def test_of_a_call_its_status_is_told(world: World) -> None:
+    world.remote.record(10)
+    world.remote.finish(10, type="rota.http", result=Payload.of({"status": 204, "headers": {}, "body": ""}))
+    world.look(11)
+    assert [told.said for told in world.drive.news()] == ["204"]
 
 
 def test_a_fire_that_goes_on_is_told_all_the_same(world: World) -> None:

@@ -27,6 +27,8 @@ HEAVY = {
     "rota_sdk",
     "rota.bootstrap",
     "opentelemetry",
+    "h11",
+    "idna",
 }
 
 
@@ -39,7 +41,7 @@ def run(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["job", "--help"], ["serve", "--help"], ["schedule", "preview", "--help"], ["--version"]]
-    + [[command, "--help"] for command in ("dev", "exec", "apply", "import", "calendar")],
+    + [[command, "--help"] for command in ("dev", "exec", "http", "apply", "import", "calendar")],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = f"import sys\nfrom rota.cli.main import main\nprint(main({arguments!r}))\nprint('\\0', *sys.modules)"
@@ -52,7 +54,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_help_lists_every_command_and_the_exit_codes() -> None:
     done = run("--help", COLUMNS="100")
     assert done.returncode == 0
-    commands = ["dev", "serve", "migrate", "doctor", "exec", "apply"]
+    commands = ["dev", "serve", "migrate", "doctor", "exec", "http", "apply"]
     for command in [*commands, "key", "job", "schedule", "calendar", "import", "worker"]:
         assert f"\n  {command} " in done.stdout
     assert "Exit codes: 0 done; 1 refused" in " ".join(done.stdout.split())
@@ -60,7 +62,8 @@ def test_help_lists_every_command_and_the_exit_codes() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["dev", "serve", "migrate", "doctor", "exec", "apply", "import crontab", "import k8s", "worker list"]
+    "command", ["dev", "serve", "migrate", "doctor", "exec", "http", "apply", "worker list"]
+    + ["import crontab", "import k8s"]
     + [f"key {name}" for name in ("create", "list", "revoke")]
     + [f"job {name}" for name in ("create", "get", "list", "cancel", "retry", "reschedule", "attempts", "watch")]
     + [f"calendar {name}" for name in ("create", "get", "list", "edit", "delete")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rota.cli import processes
-from rota.cli.processes import Member, Processes, cores, reserved
+from rota.cli.processes import Member, Processes, cores, reserved, reserved_http
 from rota.config import Settings
 from rota.domain.errors import FailedPrecondition
 
@@ -57,6 +57,21 @@ def test_a_port_that_others_have_is_refused_even_if_they_would_share_it() -> Non
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(FailedPrecondition, match="not this machine's"), reserved("192.0.2.1:0"):
         pass
+
+
+def test_all_serve_http_at_the_same_addresses() -> None:
+    given = Settings(listen=HERE, http_internal_listen=HERE)
+    with reserved(HERE) as listen, reserved_http(given, listen) as found:
+        addresses = {listen, found.http_listen, found.http_internal_listen}
+        assert len(addresses) == 3
+        assert HERE not in addresses
+    with reserved_http(replace(given, http_listen="off", http_internal_listen=None), listen) as found:
+        assert (found.http_listen, found.http_internal_listen) == ("off", None)
+    with shared(0) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = pytest.raises(FailedPrecondition, match=r"cannot listen on .* choose another with --http-listen")
+        with refused, reserved_http(replace(given, http_listen=address), listen):
+            pass
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ class Finding:
 @dataclass
 class Ready:
     address: str
+    http: str | None = None
 
 
 @dataclass

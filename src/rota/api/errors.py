@@ -1,4 +1,4 @@
-"""Refusals of the domain as gRPC statuses: one table."""
+"""Refusals of the domain as gRPC statuses, and those as HTTP codes: one table."""
 
 import logging
 from collections.abc import Sequence
@@ -36,6 +36,27 @@ CODES: dict[type[errors.RotaError], grpc.StatusCode] = {
     errors.Unimplemented: grpc.StatusCode.UNIMPLEMENTED,
     errors.Internal: grpc.StatusCode.INTERNAL,
 }
+
+HTTP_CODES: dict[int, int] = {
+    code_pb2.CANCELLED: 499,
+    code_pb2.UNKNOWN: 500,
+    code_pb2.INVALID_ARGUMENT: 400,
+    code_pb2.DEADLINE_EXCEEDED: 504,
+    code_pb2.NOT_FOUND: 404,
+    code_pb2.ALREADY_EXISTS: 409,
+    code_pb2.PERMISSION_DENIED: 403,
+    code_pb2.RESOURCE_EXHAUSTED: 429,
+    code_pb2.FAILED_PRECONDITION: 400,
+    code_pb2.ABORTED: 409,
+    code_pb2.OUT_OF_RANGE: 400,
+    code_pb2.UNIMPLEMENTED: 501,
+    code_pb2.INTERNAL: 500,
+    code_pb2.UNAVAILABLE: 503,
+    code_pb2.DATA_LOSS: 500,
+    code_pb2.UNAUTHENTICATED: 401,
+}
+HTTP_CODES_BY_REASON: dict[str, int] = {"PAYLOAD_TOO_LARGE": 413}
+"""Where a reason has a code of its own. ETAG_MISMATCH is 412 where the etag came by If-Match."""
 
 
 def status_of(error: errors.RotaError) -> status_pb2.Status:

@@ -25,8 +25,8 @@ EVERYTHING: Final = "*"
 _SPOKEN: Final = frozenset({"name", "etag"})
 """Fields that say which resource and which version: naming them changes nothing."""
 
-_ATOMS: Final = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
-_VALUES: Final = _ATOMS | {"rota.v1.Payload"}
+ATOMS: Final = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
+VALUES: Final = ATOMS | {"rota.v1.Payload"}
 """Messages that are one value: bytes without their media type would be another payload."""
 
 
@@ -93,7 +93,7 @@ def _present(message: Message, name: str) -> bool:
 def _set(message: Message, at: str = "") -> Iterator[str]:
     """Paths of what is set, as deep as they go."""
     for field, value in message.ListFields():
-        if _is_value(field, _VALUES) or not value.ListFields():
+        if _is_value(field, VALUES) or not value.ListFields():
             yield at + field.name
         else:
             yield from _set(value, f"{at}{field.name}.")
@@ -102,7 +102,7 @@ def _set(message: Message, at: str = "") -> Iterator[str]:
 def _differences(old: Message, new: Message, at: str = "") -> Iterator[str]:
     for field in new.DESCRIPTOR.fields:
         name = field.name
-        if _is_value(field, _VALUES):
+        if _is_value(field, VALUES):
             same = getattr(old, name) == getattr(new, name)
             if field.has_presence:
                 same = same and old.HasField(name) == new.HasField(name)
@@ -154,7 +154,7 @@ def _walk(message: Descriptor, at: str = "") -> Iterator[tuple[str, bool]]:
     for field in message.fields:
         if OUTPUT_ONLY in field.GetOptions().Extensions[field_behavior]:
             continue
-        end = _is_value(field, _ATOMS)
+        end = _is_value(field, ATOMS)
         yield at + field.name, end
         if not end:
             yield from _walk(field.message_type, f"{at}{field.name}.")

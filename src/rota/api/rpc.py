@@ -6,7 +6,7 @@ cancellation does not reach: a cancelled call may have been carried out, but nev
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -16,7 +16,7 @@ from grpc.aio import ServicerContext
 
 from rota.api.errors import abort, as_refusal, undecodable
 from rota.domain import limits
-from rota.domain.errors import ResourceExhausted, Unimplemented
+from rota.domain.errors import ResourceExhausted, RotaError, Unimplemented
 from rota.domain.ids import TenantId
 from rota.domain.model import Identity, Role
 from rota.domain.portions import Portions
@@ -72,7 +72,7 @@ def unary(
             try:
                 identity = await identify(self.keys, context, roles)
                 if isinstance(request, Undecodable):
-                    raise undecodable()
+                    raise request.refusal
                 if not shield:
                     return await handler(self, request, identity, context)
                 if counted:
@@ -104,23 +104,20 @@ def _heed(work: "asyncio.Future[Any]") -> None:
         as_refusal(error)
 
 
-StreamHandler = Callable[[Any, AsyncIterator[Request], Identity, Context], Coroutine[Any, Any, None]]
+StreamHandler = Callable[[Any, Any, Identity, Context], Coroutine[Any, Any, None]]
 
 
-def stream(
-    *roles: Role,
-) -> Callable[[StreamHandler[Request]], Callable[[Any, AsyncIterator[Request], Context], Awaitable[None]]]:
-    """The same for a bidirectional stream; the handler writes to the context itself."""
+def stream(*roles: Role) -> Callable[[StreamHandler], Callable[[Any, Any, Context], Awaitable[None]]]:
+    """The same for what streams, down alone (`requests` is the request) or both ways; the handler writes to the context
+    itself."""
 
-    def decorate(
-        handler: StreamHandler[Request],
-    ) -> Callable[[Any, AsyncIterator[Request], Context], Awaitable[None]]:
+    def decorate(handler: StreamHandler) -> Callable[[Any, Any, Context], Awaitable[None]]:
         @functools.wraps(handler)
-        async def call(self: Servicer, requests: AsyncIterator[Request], context: Context) -> None:
+        async def call(self: Servicer, requests: Any, context: Context) -> None:
             try:
                 identity = await identify(self.keys, context, roles)
                 if isinstance(requests, Undecodable):
-                    raise undecodable()
+                    raise requests.refusal
                 await handler(self, requests, identity, context)
             except grpc.aio.BaseError:
                 # What gRPC says of the call's own end is no fault.
@@ -134,7 +131,10 @@ def stream(
 
 
 class Undecodable:
-    """Stands for a request whose bytes are no message."""
+    """Stands for a request that is no message, and says why."""
+
+    def __init__(self, refusal: RotaError | None = None) -> None:
+        self.refusal = refusal or undecodable()
 
 
 class Registry:
@@ -142,20 +142,23 @@ class Registry:
 
     By itself gRPC answers bytes that it cannot decode with UNKNOWN, before anybody has asked who sent them, and calls
     beyond its bound without a reason or a word on when to come back.
+
+    `methods`: the same handlers by service/method, for calls that come by HTTP; one bound for all.
     """
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
         self._open = 0
+        self.methods: dict[str, Callable[[Any, Context], Awaitable[Any]]] = {}
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """The same handlers come by `add_registered_method_handlers`."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        checked = {name: self._checked(handler) for name, handler in handlers.items()}
+        checked = {name: self._checked(f"{service}/{name}", handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, checked),))
 
-    def _checked(self, handler: Any) -> Any:
+    def _checked(self, name: str, handler: Any) -> Any:
         def decode(data: bytes) -> Any:
             try:
                 return handler.request_deserializer(data)
@@ -164,9 +167,11 @@ class Registry:
 
         encode = handler.response_serializer
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._bounded(handler.unary_unary), decode, encode)
+            method = self.methods[name] = self._bounded(handler.unary_unary)
+            return grpc.unary_unary_rpc_method_handler(method, decode, encode)
         if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(self._bounded(handler.unary_stream), decode, encode)
+            method = self.methods[name] = self._bounded(handler.unary_stream)
+            return grpc.unary_stream_rpc_method_handler(method, decode, encode)
         # A handler that reads a stream gets the error where it reads.
         return grpc.stream_stream_rpc_method_handler(
             self._bounded(handler.stream_stream), handler.request_deserializer, encode

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -85,8 +86,15 @@ class TlsFiles:
     client_ca: Path | None = None
 
 
+class AnotherDoor(Protocol):
+    async def stop(self, grace_s: float) -> None:
+        """Takes no more calls, and lets those under way end, at most for so long."""
+
+
 class Server:
-    """`shared_port`: other processes of this machine may serve at the same port; each gets a part of the connections.
+    """`methods`: the handlers by service/method.
+
+    `shared_port`: other processes of this machine may serve at the same port; each gets a part of the connections.
     Otherwise a second coordinator there is refused: each would get half of the calls by chance."""
 
     def __init__(self, node: Node, keys: Keys, telemetry: Telemetry, *, shared_port: bool = False) -> None:
@@ -108,8 +116,14 @@ class Server:
         )
         names = (*self._services, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), self._server)
+        self.methods: Mapping[str, Callable[[Any, Any], Awaitable[Any]]] = registry.methods
+        self._doors: list[AnotherDoor] = []
         self._serving: bool | None = None
         self._watch: asyncio.Task[None] | None = None
+
+    def attach(self, door: "AnotherDoor") -> None:
+        """Stops another way to the same handlers at the same moment as this one."""
+        self._doors.append(door)
 
     def bind(self, address: str, tls: TlsFiles | None) -> int:
         """Takes the address; the port, which is fresh where the address asks for port 0."""
@@ -130,13 +144,16 @@ class Server:
         done, _ = await asyncio.wait({drain}, timeout=grace_s)
         if not done:
             log.warning("the drain did not end within %g s; what is left is found again by others", grace_s)
-        await self._server.stop(max(until - self._node.clock.monotonic(), 0.0))
+        left_s = max(until - self._node.clock.monotonic(), 0.0)
+        await asyncio.gather(self._server.stop(left_s), *(door.stop(left_s) for door in self._doors))
 
     async def close(self) -> None:
         """Lets go of the address without having served."""
         # One that was not started would keep it: to such a server a stop means nothing.
         await self._server.start()
         await self._server.stop(0)
+        for door in self._doors:
+            await door.stop(0)
 
     async def _watch_health(self) -> None:
         while True:

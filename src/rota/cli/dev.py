@@ -40,7 +40,7 @@ _JOBS: Final = (
     ("rota job list", "what became of the jobs"),
     ("rota job get JOB", "one of them in full"),
 )
-_FLAGS = ("database_url", "home", "listen", "log_level", "otlp_endpoint")
+_FLAGS = ("database_url", "home", "http_listen", "listen", "log_level", "otlp_endpoint")
 
 
 @setting_flags(*_FLAGS)
@@ -120,9 +120,9 @@ class _Dev:
         url = self._stack.enter_context(bootstrap.local_database(self._settings))
         bootstrap.migrate(url)
         key = self._home.api_key(url)
-        coordinator, address = self._start_coordinator(url)
+        coordinator, address, http = self._start_coordinator(url)
         holder.announce(address, url)
-        self._greet(address, found)
+        self._greet(address, http, found)
         if found is None:
             self._stop.started = True
             self._wait_for_end(coordinator)
@@ -140,8 +140,8 @@ class _Dev:
         # stdout is for results where a script reads it.
         print(line, file=sys.stderr if self._out.json else sys.stdout, flush=True)
 
-    def _start_coordinator(self, url: str) -> tuple[Child, str]:
-        """The coordinator as a child, and the address that it really serves at."""
+    def _start_coordinator(self, url: str) -> tuple[Child, str, str]:
+        """The coordinator as a child, the address that it really serves at, and its URL for HTTP; '': none."""
         served = replace(self._settings, database_url=url)
         environment = without_rota() | served.environ()
         # What the file says is in `served` already; an empty one keeps it from being read again.
@@ -161,14 +161,17 @@ class _Dev:
             raise Unavailable(f"expected the coordinator to be ready, found that {error}") from None
         if line is None:
             raise_last_words(coordinator)
-        return coordinator, str(json.loads(line)["address"])
+        told = json.loads(line)
+        return coordinator, str(told["address"]), str(told.get("http", ""))
 
-    def _greet(self, address: str, examples: "Examples | None") -> None:
+    def _greet(self, address: str, http: str, examples: "Examples | None") -> None:
         folder = self._home.folder
         database = self._settings.database_url
         place = hide_password(database) if database else f"{folder / 'postgres'}"
         kept = " (dropped at the end)" if self._ephemeral else " (kept between runs)" if not database else ""
         self._say(f"\nRota serves at {address}\n")
+        if http:
+            self._say(f"  http  {http} (JSON; {http}/openapi.json describes it)")
         self._say(f"  data  {place}{kept}")
         self._say(f"  key   {self._home.key_file} (the command line and the SDK find it by themselves)")
         self._say(f"  logs  {folder / 'log'}\n")

@@ -24,6 +24,7 @@ from rota.cli.devstop import Stop
 from rota.cli.drive import Drive, Summary
 from rota.cli.driveschedules import ScheduleDrive
 from rota.cli.errors import Exit
+from rota.cli.http import JOB_TYPE as HTTP_TYPE
 from rota.cli.output import Output
 from rota.cli.plan import PLAN, Entry, load
 from rota.cli.remote import Remote
@@ -32,7 +33,7 @@ from rota.cli.showschedules import schedule_summary_lines
 from rota.clock import SystemClock
 from rota.domain.errors import InvalidArgument, Unavailable
 from rota.manifest.problems import Refused
-from rota.targets.command import JOB_TYPE
+from rota.targets.command import JOB_TYPE, QUEUE_DEFAULT
 
 WORKER: Final = "worker.py"
 WORKER_READY_TIMEOUT_S: Final = 15.0
@@ -43,6 +44,8 @@ EXEC_SLOTS: Final = 8
 EXEC_DRAIN: Final = "5s"
 EXEC_GRACE: Final = "2s"
 """Together less than WORKER_STOP_S."""
+
+HTTP_ALLOWED: Final = ("localhost", "127.0.0.0/8", "::1")
 
 FINISH_TIMEOUT_S: Final = 30.0
 """After --for: how long the jobs that are left may take."""
@@ -111,6 +114,8 @@ class ExampleRun:
                 self._start("worker", [str(examples.worker)], rota, blame)
             if examples.sources:
                 self._start("exec", _exec(examples), rota, blame)
+            if called := _queues(examples, HTTP_TYPE):
+                self._start("http", _http(called), rota, blame)
             remote = Remote(rota, {})
             schedules = self._bring_in(remote, examples, for_s)
             self._stop.started = True
@@ -204,9 +209,19 @@ class ExampleRun:
 
 
 def _exec(examples: Examples) -> list[str]:
-    queues = {*devschedules.queues(examples.sources), *(one.queue for one in examples.plan if one.type == JOB_TYPE)}
+    queues = {QUEUE_DEFAULT} | _queues(examples, JOB_TYPE)
     options = ["--slots", str(EXEC_SLOTS), "--drain-timeout", EXEC_DRAIN, "--grace", EXEC_GRACE]
     return ["rota", "exec", *options, *(word for queue in sorted(queues) for word in ("--queue", queue))]
+
+
+def _http(queues: set[str]) -> list[str]:
+    """What examples call may well be on the same machine."""
+    options = ["--drain-timeout", EXEC_DRAIN, *(word for host in HTTP_ALLOWED for word in ("--allow", host))]
+    return ["rota", "http", *options, *(word for queue in sorted(queues) for word in ("--queue", queue))]
+
+
+def _queues(examples: Examples, type: str) -> set[str]:
+    return devschedules.queues(examples.sources, type) | {one.queue for one in examples.plan if one.type == type}
 
 
 def _look(drive: Drive, schedules: ScheduleDrive | None, until: datetime | None = None) -> None:

@@ -24,7 +24,6 @@ from rota.domain.rule import Rule
 from rota.domain.rulespec import RuleKind
 from rota.domain.schedule import compiled
 from rota.manifest.document import Document, Item
-from rota.targets.command import JOB_TYPE, QUEUE_DEFAULT
 
 if TYPE_CHECKING:
     from rota_sdk.gen.rota.v1.schedules_pb2 import Occurrence, Schedule
@@ -85,10 +84,10 @@ def load(folder: Path) -> list[Source]:
     return sources
 
 
-def queues(sources: Sequence[Source]) -> list[str]:
-    """Where `rota exec` finds the commands of the schedules."""
+def queues(sources: Sequence[Source], type: str) -> set[str]:
+    """Where a runner finds the jobs of its type that the schedules make."""
     jobs = [item.definition.job for source in sources for item in source.document.schedules]
-    return sorted({job.queue for job in jobs if job.type == JOB_TYPE} | {QUEUE_DEFAULT})
+    return {job.queue for job in jobs if job.type == type}
 
 
 def bring_in(rota: Remote, sources: Sequence[Source], clock: SystemClock) -> list[Brought]:

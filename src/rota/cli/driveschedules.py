@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rota.cli.checkschedules import ScheduleSummary, changed, check
 from rota.cli.devschedules import Stored, first_due, listed, occurrences
+from rota.cli.http import JOB_TYPE as HTTP_TYPE
 from rota.cli.output import one_line
 from rota.cli.remote import Remote, at, enum_name
 from rota.cli.scheduleview import schedule_row
@@ -259,13 +260,14 @@ class ScheduleDrive:
 
 
 def _said(job: "Job") -> str:
-    """What a command printed last, or why its job failed."""
+    """What a command printed last, what a call was answered, or why its job failed."""
     if job.result is not None:
         try:
             told = job.result.json()
         except ValueError:
             told = job.result.data.decode("utf-8", "replace")
-        output = told["output"] if isinstance(told, dict) and "output" in told else told
+        key = "status" if job.type == HTTP_TYPE else "output"
+        output = told[key] if isinstance(told, dict) and key in told else told
         lines = [line for line in str(output).splitlines() if line.strip()]
         return one_line(lines[-1].strip()) if lines else ""
     failure = job.last_failure

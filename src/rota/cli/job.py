@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from threading import Event
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,6 +12,8 @@ import typer
 from rota.cli import values
 from rota.cli.context import JsonFlag, client, output
 from rota.cli.errors import Exit, Problem
+from rota.cli.flaggroup import grouped
+from rota.cli.http import JOB_TYPE, QUEUE_DEFAULT, HttpFlags
 from rota.cli.output import Output
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PAGE_SIZE_MAX
@@ -54,9 +56,13 @@ Timeout = Annotated[str | None, typer.Option(metavar="DURATION", help="Wait at m
 
 
 @app.command()
+@grouped
 def create(
     context: typer.Context,
-    type: Annotated[str, typer.Argument(metavar="TYPE", help="The handler's name.", show_default=False)],
+    call: HttpFlags,
+    type: Annotated[
+        str | None, typer.Argument(metavar="TYPE", help="The handler's name; none with --http.", show_default=False)
+    ] = None,
     data: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE|-", help="The payload: JSON, a file, or - for standard input.")
     ] = None,
@@ -64,7 +70,9 @@ def create(
     content_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="The payload's media type; it is sent as it is.")
     ] = None,
-    queue: Annotated[str, typer.Option(help="Where workers find it.")] = "default",
+    queue: Annotated[
+        str | None, typer.Option(help="Where workers find it. [default: default; with --http: http]")
+    ] = None,
     priority: Annotated[int | None, typer.Option(min=0, max=9, help="9 is first; 4 when not given.")] = None,
     delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Due so long from now, such as 5m.")] = None,
     at: Annotated[
@@ -76,7 +84,8 @@ def create(
     ] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="For filters; repeatable.")] = None,
     header: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Beside the payload; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Beside the payload; with --http, of the call; repeatable."),
     ] = None,
     dedupe_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="At most one unfinished job of the type for this key.")
@@ -89,8 +98,12 @@ def create(
     timeout: Timeout = None,
     json: JsonFlag = False,
 ) -> None:
-    """Create a job of TYPE and print it."""
+    """Create a job of TYPE, or one that makes an HTTP call, and print it."""
     out = output(context, json)
+    call.refuse_strays()
+    if (type is None) == (call.http is None):
+        found = "neither" if type is None else "both"
+        raise InvalidArgument.field("TYPE", f"expected TYPE or --http, found {found}; give one of them")
     run_time, delay_s = values.instant("--at", at), values.duration("--delay", delay)
     if run_time is not None and delay_s is not None:
         raise InvalidArgument.field("--delay", "expected --delay or --at, found both; give one")
@@ -100,6 +113,12 @@ def create(
     run_timeout_s = values.duration("--run-timeout", run_timeout)
     labels, headers = values.pairs("--label", label), values.pairs("--header", header)
     body, media_type = values.payload(data, as_text=text, content_type=content_type)
+    if call.http is not None:
+        if media_type:
+            raise InvalidArgument.field("--http", "expected --http or --data, found both; use --body for what is sent")
+        type, queue = JOB_TYPE, queue or QUEUE_DEFAULT
+        body, media_type, headers = call.payload(headers, of_schedule=False), values.JSON_TYPE, {}
+    assert type is not None
 
     from rota_sdk import Dedupe, Payload, RetryPolicy, Timeouts
 
@@ -108,7 +127,7 @@ def create(
             job = rota.create_job(
                 values.utf8("TYPE", type),
                 Payload(body, media_type),
-                queue=queue,
+                queue=queue or "default",
                 priority=priority,
                 delay=delay_s,
                 run_time=run_time,
@@ -267,16 +286,63 @@ def attempts(context: typer.Context, job: JobName, json: JsonFlag = False) -> No
 
 
 @app.command()
-def watch(context: typer.Context, job: JobName, timeout: Timeout = None, json: JsonFlag = False) -> None:
-    """Show each change of a job until it ends; exit 0 only when it succeeded."""
+def watch(
+    context: typer.Context,
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOB]", help="jobs/<uuid>, or the uuid alone; all jobs if none.", show_default=False),
+    ] = None,
+    queue: Annotated[str, typer.Option(help="Of all jobs, only those of this queue.")] = "",
+    type: Annotated[str, typer.Option(help="Of all jobs, only those of this type.")] = "",
+    resume_token: Annotated[
+        str, typer.Option(metavar="TOKEN", help="Go on where an earlier watch, with the same filters, ended.")
+    ] = "",
+    timeout: Timeout = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show each change of a job until it ends, with exit 0 only when it succeeded; or of all jobs, until stopped."""
+    out, timeout_s = output(context, json), values.duration("--timeout", timeout)
+    for option, text in (("--queue", queue), ("--type", type), ("--resume-token", resume_token)):
+        values.utf8(option, text)
+        if text and job is not None:
+            raise InvalidArgument.field(option, "expected without JOB, found with one; give one of both")
+    if job is None:
+        _watch_all(context, out, queue, type, resume_token, timeout_s)
+    else:
+        _watch_one(context, out, values.job_id(job), timeout_s)
+
+
+def _watch_all(
+    context: typer.Context, out: Output, queue: str, type: str, resume_token: str, timeout_s: float | None
+) -> None:
     from rota.cli.jobview import change_line, job_json
     from rota.cli.output import printable
 
-    out, name = output(context, json), values.job_id(job)
-    timeout_s = values.duration("--timeout", timeout)
+    with client(context) as rota, rota.watch_jobs(queue=queue, type=type, resume_token=resume_token) as changes:
+        timer = Timer(timeout_s or 0.0, changes.close)
+        timer.daemon = True
+        if timeout_s is not None:
+            timer.start()
+        try:
+            for change in changes:
+                if out.json:
+                    out.document(job_json(change.job) | {"resume_token": change.resume_token})
+                else:
+                    print(printable(f"{change.job.name}  {change_line(change.job)}"), flush=True)
+        finally:
+            timer.cancel()
+            if changes.resume_token:
+                typer.echo(f"more: --resume-token {changes.resume_token}", err=True)
+
+
+def _watch_one(context: typer.Context, out: Output, name: str, timeout_s: float | None) -> None:
+    from rota.cli.jobview import change_line, job_json
+    from rota.cli.output import printable
+
     with client(context) as rota:
         last: Job | None = None
         with within(name, timeout_s, out):
+            # Looked at, not streamed: a stream brings all jobs of its queue and type, however many.
             for last in _changes(rota, name, timeout_s):
                 if out.json:
                     out.document(job_json(last))

@@ -34,6 +34,7 @@ from rota.cli.dev import dev
 from rota.cli.doctor import doctor
 from rota.cli.errors import EXIT_CODES, Exit, explain
 from rota.cli.exec import exec_
+from rota.cli.http import http
 from rota.cli.migrate import migrate
 from rota.cli.output import Output
 from rota.cli.serve import serve
@@ -52,6 +53,7 @@ app.command()(serve)
 app.command()(migrate)
 app.command()(doctor)
 app.command("exec")(exec_)
+app.command()(http)
 app.add_typer(key.app)
 app.add_typer(job.app)
 app.add_typer(schedule.app)

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
 from rota.cli.child import LEASH_GRACE_S
 from rota.cli.devhome import without_rota
-from rota.config import Settings, cannot_listen
+from rota.config import OFF, Settings, cannot_listen, http_beside
+from rota.domain.errors import FailedPrecondition
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def cores() -> int:
 
 
 @contextmanager
-def reserved(listen: str) -> Iterator[str]:
+def reserved(listen: str, setting: str = "listen") -> Iterator[str]:
     """Holds a port that several processes are to share; the address with the port as bound. Nobody listens by this."""
     host, _, port = listen.rpartition(":")
     try:
@@ -56,14 +57,35 @@ def reserved(listen: str) -> Iterator[str]:
                 alone.bind(address)
         held = socket.socket(family, kind, number)
     except OSError:
-        raise cannot_listen("listen", listen) from None
+        raise cannot_listen(setting, listen) from None
     with held:
         try:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             held.bind(address)
         except OSError:
-            raise cannot_listen("listen", listen) from None
+            raise cannot_listen(setting, listen) from None
         yield f"{host}:{held.getsockname()[1]}"
+
+
+@contextmanager
+def reserved_http(given: Settings, listen: str) -> Iterator[Settings]:
+    """The same for HTTP: the settings with its addresses as bound. `listen`: of gRPC, as bound."""
+    with ExitStack() as stack:
+
+        def held(setting: str, address: str) -> str:
+            return address if address == OFF else stack.enter_context(reserved(address, setting))
+
+        if given.http_listen is not None:
+            http = held("http_listen", given.http_listen)
+        else:
+            try:
+                http = held("http_listen", http_beside(given.listen, int(listen.rpartition(":")[2])))
+            except FailedPrecondition:
+                http = held("http_listen", http_beside(given.listen, 0))
+        internal = given.http_internal_listen
+        if internal is not None:
+            internal = held("http_internal_listen", internal)
+        yield replace(given, http_listen=http, http_internal_listen=internal)
 
 
 class Member:

@@ -11,7 +11,7 @@ import typer
 from rota.cli.context import JsonFlag, output, settings
 from rota.cli.flags import setting_flags
 from rota.cli.output import Output
-from rota.config import OPTIONS, Settings
+from rota.config import OFF, OPTIONS, Settings
 
 PROCESSES_MAX: Final = 64
 
@@ -41,11 +41,12 @@ def serve(
     """
     out, given = output(context, json), settings(context, flags)
 
-    def on_ready(address: str) -> None:
+    def on_ready(address: str, http: str | None) -> None:
         if out.json:
-            out.document({"address": address})
+            out.document({"address": address} | ({"http": http} if http else {}))
         else:
-            print(f"rota: serving at {address}", flush=True)
+            # At once: a parent reads what it needs in one piece.
+            print(f"rota: serving at {address}" + (f"\nrota: HTTP/JSON at {http}" if http else ""), flush=True)
 
     count = processes or _cores()
     if count > 1:
@@ -54,7 +55,7 @@ def serve(
     from rota import bootstrap
 
     with _database(given) as url:
-        code = bootstrap.serve(given, url, on_ready=lambda ready: on_ready(ready.address), process=process)
+        code = bootstrap.serve(given, url, on_ready=lambda ready: on_ready(ready.address, ready.http), process=process)
         raise typer.Exit(code)
 
 
@@ -63,12 +64,18 @@ def data_folder(given: Settings) -> str:
     return str(given.home / "dev" / "postgres")
 
 
-def _serve_several(out: Output, given: Settings, count: int, on_ready: Callable[[str], None]) -> int:
-    from rota.cli.processes import Processes, reserved
+def _serve_several(out: Output, given: Settings, count: int, on_ready: Callable[[str, str | None], None]) -> int:
+    from rota.cli.processes import Processes, reserved, reserved_http
 
-    with reserved(given.listen) as listen, _database(given, count) as url:
-        served = replace(given, listen=listen, database_url=url)
-        return Processes(served, count, ["--json"] if out.json else []).run(lambda: on_ready(listen))
+    with (
+        reserved(given.listen) as listen,
+        reserved_http(given, listen) as with_http,
+        _database(given, count) as url,
+    ):
+        served = replace(with_http, listen=listen, database_url=url)
+        scheme = "http" if served.tls_cert is None else "https"
+        http = None if served.http_listen == OFF else f"{scheme}://{served.http_listen}"
+        return Processes(served, count, ["--json"] if out.json else []).run(lambda: on_ready(listen, http))
 
 
 def _cores() -> int:

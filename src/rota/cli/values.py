@@ -199,7 +199,7 @@ def payload(data: str | None, *, as_text: bool, content_type: str | None) -> tup
         if as_text or content_type is not None:
             raise InvalidArgument.field("--data", "expected together with --text or --content-type, found none")
         return b"", ""
-    body = _bytes(data)
+    body = read_bytes("--data", data)
     if len(body) > PAYLOAD_BYTES_MAX:
         raise InvalidArgument.field(
             "--data",
@@ -220,8 +220,8 @@ def payload(data: str | None, *, as_text: bool, content_type: str | None) -> tup
     return body, content_type or JSON_TYPE
 
 
-def _bytes(data: str) -> bytes:
-    # One byte over the limit is enough to know.
+def read_bytes(name: str, data: str) -> bytes:
+    """The text itself, the content of `@file`, or standard input (`-`); at most a byte more than a payload holds."""
     most = PAYLOAD_BYTES_MAX + 1
     if data == "-":
         return sys.stdin.buffer.read(most)
@@ -231,8 +231,8 @@ def _bytes(data: str) -> bytes:
                 return file.read(most)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise InvalidArgument.field("--data", f"expected a readable file, found {data[1:]!r} ({reason})") from None
-    return utf8("--data", data).encode()
+            raise InvalidArgument.field(name, f"expected a readable file, found {data[1:]!r} ({reason})") from None
+    return utf8(name, data).encode()
 
 
 def _check_json(body: bytes) -> None:
