@@ -37,7 +37,8 @@ def prepared(language: Language, with_checks: bool) -> Language:
         done = subprocess.run([_filled(part) for part in command], cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise CaseError(f"{language.name}: {' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return replace(language, command=tuple(_filled(part) for part in language.command))
+    command, fleet = (tuple(_filled(part) for part in parts) for parts in (language.command, language.fleet))
+    return replace(language, command=command, fleet=fleet)
 
 
 def here(languages: Sequence[Language]) -> list[Language]:

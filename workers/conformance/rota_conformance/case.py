@@ -24,7 +24,7 @@ STEPS = frozenset(
         "pause",
     }
 )
-CHECKS = frozenset({"call", "equal", "differ", "result", "event", "count", "connections", "beats", "exit"})
+CHECKS = frozenset({"call", "equal", "differ", "result", "event", "count", "connections", "beats", "logged", "exit"})
 
 
 class CaseError(ValueError):
@@ -53,7 +53,8 @@ class Case:
 @dataclass(frozen=True)
 class Language:
     """How a program under test is built and started, what it can do, and what it is known to fail with the reason why.
-    `checks` are the SDK's own: lint and unit tests. `needs`: tools without which none of it can be."""
+    `checks` are the SDK's own: lint and unit tests. `needs`: tools without which none of it can be. `fleet` starts its
+    worker of the mixed fleet and of the benchmark."""
 
     name: str
     command: Sequence[str]
@@ -63,6 +64,7 @@ class Language:
     features: frozenset[str]
     known_failing: Mapping[str, str]
     start_s: float
+    fleet: Sequence[str] = ()
 
 
 def load_cases(folder: Path) -> list[Case]:
@@ -83,7 +85,7 @@ def load_languages(path: Path) -> dict[str, Language]:
         _known(
             f"{path.name} {name}",
             given,
-            {"command", "build", "checks", "needs", "features", "known_failing", "start_s"},
+            {"command", "build", "checks", "needs", "features", "known_failing", "start_s", "fleet"},
         )
         found[name] = Language(
             name,
@@ -94,6 +96,7 @@ def load_languages(path: Path) -> dict[str, Language]:
             frozenset(given.get("features", ())),
             dict(given.get("known_failing") or {}),
             float(given.get("start_s", 5.0)),
+            tuple(given.get("fleet", ())),
         )
     return found
 

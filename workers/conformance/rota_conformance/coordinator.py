@@ -31,7 +31,7 @@ class Answered:
 
 
 class Coordinator(ScriptServer):
-    def __init__(self, **spans: float) -> None:
+    def __init__(self, **spans: Any) -> None:
         self.leases: dict[str, worker_pb2.Lease] = {}
         self.polls: list[Answered] = []
         self._granted: dict[str, worker_pb2.LeaseResponse] = {}
@@ -114,7 +114,7 @@ class Coordinator(ScriptServer):
         number = kind if isinstance(kind, int) else worker_pb2.DirectiveKind.Value(f"DIRECTIVE_KIND_{kind}")
         return worker_pb2.Directive(
             id=given.get("id", 0),
-            kind=number,
+            kind=number,  # type: ignore[arg-type]
             job=lease.job if lease else "",
             fence=int(given.get("fence", lease.fence if lease else 0)),
             reason=given.get("reason", ""),

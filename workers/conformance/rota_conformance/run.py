@@ -1,5 +1,6 @@
 """One case against one program: the steps in order, then what is expected, then the rules."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -239,6 +240,15 @@ class Run:
         if not found:
             return ["expected one, found none"]
         return differences(found[0], check.get("has") or {}, self._resolve)
+
+    def _check_logged(self, check: Mapping[str, Any]) -> list[str]:
+        """One line of the log names job, attempt and fence."""
+        lease = self.server.leases[check["logged"]]
+        names = re.compile(rf"(?=.*{lease.job}\b)(?=.*\battempt\W{lease.attempt}\b)(?=.*\bfence\W{lease.fence}\b)")
+        assert self.program is not None
+        if any(names.search(line) for line in self.program.errors.splitlines()):
+            return []
+        return ["expected a line of its log with job, attempt and fence, found none"]
 
     def _check_count(self, check: Mapping[str, Any]) -> list[str]:
         number = len(self._found(check["count"], check))

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -52,7 +52,7 @@ class Refusal(Exception):
             status.details.append(packed)
         return status
 
-    def abort(self, context: grpc.ServicerContext) -> None:
+    def abort(self, context: grpc.ServicerContext) -> NoReturn:
         if self.reason:
             context.set_trailing_metadata((("grpc-status-details-bin", self.status().SerializeToString()),))
         context.abort(self.code, self.message)
@@ -187,7 +187,14 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
 
     def direct(self, kind: int, job: str = "", fence: int = 0, reason: str = "", id: int = 0) -> int:
         """Sends a directive at once and repeats it until it is acknowledged."""
-        directive = worker_pb2.Directive(id=id or next(self._numbers), kind=kind, job=job, fence=fence, reason=reason)
+        number = id or next(self._numbers)
+        directive = worker_pb2.Directive(
+            id=number,
+            kind=kind,  # type: ignore[arg-type]
+            job=job,
+            fence=fence,
+            reason=reason,
+        )
         with self.cond:
             self._directives[directive.id] = directive
         for stream in list(self._streams):
@@ -251,7 +258,7 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
     # The service
 
     def _enter(self, method: str, request: Any, context: grpc.ServicerContext) -> Any:
-        metadata = dict(context.invocation_metadata() or ())
+        metadata = {key: str(value) for key, value in context.invocation_metadata() or ()}
         with self.cond:
             self.calls.append(Call(method, request, time.monotonic(), context.peer(), metadata))
             action = self._scripts[method].popleft() if self._scripts[method] else None
@@ -336,7 +343,7 @@ class ScriptServer(worker_pb2_grpc.WorkerServiceServicer):
             session = ""
             try:
                 for request in requests:
-                    metadata = dict(context.invocation_metadata() or ())
+                    metadata = {key: str(value) for key, value in context.invocation_metadata() or ()}
                     with self.cond:
                         self.calls.append(Call("Heartbeat", request, time.monotonic(), context.peer(), metadata))
                         self.cond.notify_all()
