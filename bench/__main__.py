@@ -40,7 +40,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 WORKLOADS: Mapping[str, Workload] = {
     "burst": Workload(burst.run, 60_000, "schedules", cap_s=600),
-    "drain": Workload(drain.run, 20_000, "jobs", flags=("aged",)),
+    "drain": Workload(drain.run, 20_000, "jobs", flags=("aged", "worker")),
     "due": Workload(due.steady, 1_000, "jobs", flags=("rate",)),
     "enqueue": Workload(enqueue.run, 20_000, "jobs"),
     "fairness": Workload(fairness.run, 200_000, "jobs of the neighbour", rate=10, cap_s=300, flags=("rate",)),

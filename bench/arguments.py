@@ -38,6 +38,8 @@ def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     return names
 
 
+LANGUAGES = ("go", "java", "python", "typescript")
+
 FLAGS: Mapping[str, Mapping[str, Any]] = {
     "aged": {"action": "store_true", "help": "jobs that come due in another order than they were created in"},
     "backlog": {"type": count, "help": "jobs that wait at a time, at most"},
@@ -46,6 +48,7 @@ FLAGS: Mapping[str, Mapping[str, Any]] = {
     "pollers": {"type": count, "help": "polls of each worker, at most 64"},
     "rate": {"type": span, "help": "jobs a second"},
     "resident": {"type": count, "help": "timers, 30 days ahead"},
+    "worker": {"choices": LANGUAGES, "help": "the SDK whose worker drains; empty: Python, with an async handler"},
     "rounds": {"type": count, "help": "drains with timers, and as many without"},
 }
 """Those of some workloads, with the defaults of Options."""

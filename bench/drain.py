@@ -9,7 +9,7 @@ from typing import Any
 
 from rota_sdk import NewJob
 
-from bench import creating, finished, floor, sharing
+from bench import creating, finished, floor, sdks, sharing
 from bench.cpu import Reading
 from bench.stand import Child, Stand
 from bench.work import JOB
@@ -35,6 +35,7 @@ def run(stand: Stand, options: Options) -> Figures:
         "floor_foreign_cpu_pct": below.foreign_cpu_pct,
         "aged": options.aged,
         "slots": options.slots,
+        "worker": options.worker or "python, async",
     }
 
 
@@ -44,6 +45,7 @@ def once(stand: Stand, url: str, n: int, options: Options, *, coordinators: int 
     The clock runs from the first lease granted, by the store's word, until the store has all jobs finished.
     """
     deadline = options.deadline
+    sdk = sdks.built(options.worker) if options.worker else None
     key = stand.key(url)
     with _coordinators(stand, url, coordinators, options.profiles) as serving:
         due = creating.due_after_creation(n, 0.0)
@@ -58,7 +60,7 @@ def once(stand: Stand, url: str, n: int, options: Options, *, coordinators: int 
         before = Reading.take(store=stand.store_pid, coordinators=serving.pids)
         profile = options.profiles.get("worker")
         workers = [
-            stand.worker(address, key, slots=options.slots, profile=None if index else profile)
+            stand.worker(address, key, slots=options.slots, profile=None if index else profile, sdk=sdk)
             for index, address in enumerate(serving.addresses)
         ]
         # What a worker uses before it can poll is no part of the cost.

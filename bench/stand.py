@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,20 +29,31 @@ LEASH_GRACE_S = 5.0
 """How long a child may drain when this process has died."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """The worker program of an SDK, started in `folder`, which ends when its standard input does."""
+
+    command: Sequence[str]
+    folder: Path
+
+
 class Child:
     """A program of the run that says what it has to say in lines of JSON, one object each, on its standard output.
 
     It is in a session of its own, so that Ctrl-C reaches only us, and on a leash, so that it never outlives us.
     """
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path, folder: Path | None = None
+    ) -> None:
         self._name = name
         self._log = log
         self._said: dict[str, Any] = {}
         self._spoke = threading.Condition()
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rota.cli.leash", str(LEASH_GRACE_S), module, *arguments],
+                command,
+                cwd=folder,
                 env=dict(env),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -181,9 +193,12 @@ class Stand:
         events: Path | None = None,
         profile: Path | None = None,
         first_s: float = 0.0,
+        sdk: Sdk | None = None,
     ) -> Child:
         """A worker with a handler that does nothing, or takes `first_s` in a job's first attempt; with `events`, it
-        writes down every start."""
+        writes down every start. With `sdk`, that SDK's worker, which does nothing."""
+        if sdk is not None:
+            return self._launch("worker", [*sdk.command, "--slots", str(slots)], _client(address, key), sdk.folder)
         arguments = ["--slots", str(slots), "--first-s", str(first_s), *_profile(profile)]
         if events is not None:
             arguments += ["--events", str(events)]
@@ -195,10 +210,16 @@ class Stand:
         return self._start("holder", "bench.hold", arguments, _client(address, key))
 
     def _start(self, name: str, module: str, arguments: Sequence[str], settings: Mapping[str, str]) -> Child:
+        leashed = [sys.executable, "-P", "-m", "rota.cli.leash", str(LEASH_GRACE_S), module]
+        return self._launch(name, [*leashed, *arguments], settings)
+
+    def _launch(
+        self, name: str, command: Sequence[str], settings: Mapping[str, str], folder: Path | None = None
+    ) -> Child:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ROTA_", "OTEL_"))}
         self._started += 1
         log = self.folder / f"{name}-{self._started}.log"
-        child = Child(name, module, arguments, {**inherited, **settings}, log)
+        child = Child(name, command, {**inherited, **settings}, log, folder)
         self._stack.callback(child.stop)
         return child
 

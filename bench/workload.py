@@ -35,6 +35,8 @@ class Options:
     cap_s: float
     deadline: Deadline
     slots: int = 500
+    worker: str = ""
+    """The language of its SDK; empty: the Python worker of this package."""
     rate: float = 50.0
     aged: bool = False
     backlog: int = 20_000

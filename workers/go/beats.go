@@ -318,6 +318,7 @@ func (b *beats) onLoneFailure(err error) {
 		b.renewAt = now.Add(b.renew.next(0))
 		if b.link.renew("beats are not answered") {
 			b.reconnected()
+			b.crew.poller.repeat()
 		}
 	}
 }

@@ -157,10 +157,11 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 
 func (b bearer) RequireTransportSecurity() bool { return false }
 
-// Streams that break are the SDK's own to mend: it must tell its inventory on the new one.
+// Streams that break are the SDK's own to mend: it must tell its inventory on the new one. So are polls, which must not
+// arrive after the word that the worker leaves.
 const serviceConfig = `{"methodConfig": [
-	{"name": [{"service": "rota.worker.v1.WorkerService", "method": "Lease"},
-	          {"service": "rota.worker.v1.WorkerService", "method": "SendHeartbeat"}],
+	{"name": [{"service": "rota.worker.v1.WorkerService", "method": "Lease"}]},
+	{"name": [{"service": "rota.worker.v1.WorkerService", "method": "SendHeartbeat"}],
 	 "waitForReady": true,
 	 "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
 	                 "retryableStatusCodes": ["UNAVAILABLE"]}},

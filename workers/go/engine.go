@@ -295,6 +295,12 @@ func (e *engine) deliver(item *outcome) {
 		e.counters.add(&e.counters.Dropped, 1)
 		return
 	}
+	if failure := item.result.GetFailed().GetFailure(); failure != nil {
+		item.lease.session.log.Warn(
+			"attempt failed", "job", item.lease.Job(), "attempt", item.lease.Attempt(), "fence", item.lease.Fence(),
+			"type", failure.Type, "message", failure.Message,
+		)
+	}
 	item.lease.session.completions.put(item)
 }
 

@@ -53,6 +53,8 @@ const (
 	streamBackoffMax = 30 * time.Second
 	backoffFirst     = 50 * time.Millisecond
 	backoffMax       = 5 * time.Second
+	// Between tries to reach a coordinator that is away.
+	connectBackoffMax = time.Second
 
 	drainTimeoutDefault  = 30 * time.Second
 	unwindTimeoutDefault = time.Second

@@ -129,6 +129,9 @@ func (p *poller) poll(free int) bool {
 		Capacity: int32(free), MaxBytes: sendBytesMax, Wait: durationpb.New(wait),
 	}
 	for {
+		if p.stopping.Err() != nil {
+			return false
+		}
 		p.crew.beats.proveSoon(false)
 		ctx, cancel := context.WithCancel(p.aborted)
 		p.mu.Lock()
@@ -172,6 +175,9 @@ func (p *poller) afterFailure(err error) (repeat, goOn bool) {
 	}
 	p.session.log.Log(p.stopping, level, "Lease", "error", err)
 	wait := p.backoff.next(retryAfterOf(err))
+	if codeOf(err) == codes.Unavailable {
+		wait = max(min(wait, connectBackoffMax), retryAfterOf(err))
+	}
 	if !same {
 		// An answer, and not one that a quick repetition changes.
 		wait = max(wait, slowDown)

@@ -440,3 +440,13 @@ def test_handlers_are_registered_once_and_before_the_run(server: ScriptServer) -
         server.wait(lambda: server.sessions, "a session")
         with pytest.raises(RuntimeError, match="before"):
             worker.add("late", lambda lease: None)
+
+
+def test_a_failure_is_logged_with_its_lease(server: ScriptServer, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(lease: Lease) -> None:
+        raise OSError("the disk is full")
+
+    result = outcome_of(server, broken, fence=77)
+    (found,) = [record for record in caplog.records if hasattr(record, "fence")]
+    assert (found.job, found.attempt, found.fence) == (result.job, 1, 77)  # type: ignore[attr-defined]
+    assert "OSError: the disk is full" in found.getMessage()

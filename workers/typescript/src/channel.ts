@@ -22,11 +22,20 @@ const RETRY = {
   backoffMultiplier: 2,
   retryableStatusCodes: ["UNAVAILABLE"],
 };
-// Streams that break are the SDK's own to mend: it must tell its inventory on the new one.
+// Streams that break are the SDK's own to mend: it must tell its inventory on the new one. So are polls, which must not
+// arrive after the word that the worker leaves.
 const SERVICE_CONFIG = JSON.stringify({
-  methodConfig: [{ name: [{ service: WORKER, method: "Heartbeat" }] }, { name: [{}], retryPolicy: RETRY }],
+  methodConfig: [
+    {
+      name: [
+        { service: WORKER, method: "Heartbeat" },
+        { service: WORKER, method: "Lease" },
+      ],
+    },
+    { name: [{}], retryPolicy: RETRY },
+  ],
 });
-const WAITS_FOR_READY = new Set(["Lease", "SendHeartbeat", "Heartbeat"]);
+const WAITS_FOR_READY = new Set(["SendHeartbeat", "Heartbeat"]);
 
 export interface CallOptions {
   timeoutMs: number;

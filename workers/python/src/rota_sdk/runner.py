@@ -144,6 +144,11 @@ class Runner:
         worthy = [item for item in outcomes if not item.lease._worthless]
         if len(worthy) < len(outcomes):
             self._counters.add("dropped", len(outcomes) - len(worthy))
+        for item in worthy:
+            if item.kind == "failed":
+                lease, failure = item.lease, item.result.failed.failure
+                fields = {"job": lease.job, "attempt": lease.attempt, "fence": lease.fence}
+                log.warning("%r failed: %s: %s", lease, failure.type, failure.message, extra=fields)
         if worthy:
             worthy[0].lease._session.complete(worthy)
 

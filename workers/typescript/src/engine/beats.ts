@@ -250,6 +250,7 @@ export class Beats {
       this.#renewAt = now + this.#renew.next();
       if (this.crew.link.renew("beats are not answered")) {
         this.reconnected();
+        this.crew.poller.repeat();
       }
     }
   }

@@ -228,6 +228,11 @@ export class Engine {
       this.forget(lease);
       return;
     }
+    if (result.outcome.case === "failed") {
+      const { attempt, fence } = lease.message;
+      const { type, message } = result.outcome.value.failure ?? {};
+      this.log("warn", `${lease.job} attempt ${attempt} fence ${fence} failed: ${type}: ${message}`);
+    }
     crew.completions.put(lease, result);
   }
 

@@ -14,7 +14,6 @@ const POLLER = 0;
 /** Asks for jobs: one call in flight, the same request_id until it is answered, the last batch acknowledged. */
 export class Poller {
   readonly #stopping = new Signal();
-  readonly #abandoned = new Signal();
   readonly #backoff = new Backoff(limits.BACKOFF_FIRST_MS, limits.BACKOFF_MOST_MS);
   #overdue = new AbortController();
   #again = false;
@@ -37,7 +36,6 @@ export class Poller {
 
   abandon(): void {
     this.stop();
-    this.#abandoned.set();
     this.#overdue.abort();
   }
 
@@ -117,12 +115,12 @@ export class Poller {
       wait: durationFromMs(Math.round(wait)),
     };
     for (;;) {
+      if (this.#stopping.isSet) {
+        return false;
+      }
       beats.proveSoon(false);
       this.#again = false;
       this.#overdue = new AbortController();
-      if (this.#abandoned.isSet) {
-        return false;
-      }
       try {
         const options = { timeoutMs: wait + limits.LEASE_ANSWER_GRACE_MS, signal: this.#overdue.signal };
         const response = await link.channel.unary(WorkerService.method.lease, request, options);
@@ -159,6 +157,9 @@ export class Poller {
     const quiet = same && error.code !== Code.RESOURCE_EXHAUSTED;
     this.crew.log(quiet ? "debug" : "warn", `${session.name}: Lease: ${error.message}`);
     let wait = this.#backoff.next(error.retryAfterMs);
+    if (error.code === Code.UNAVAILABLE) {
+      wait = Math.max(Math.min(wait, limits.CONNECT_BACKOFF_MOST_MS), error.retryAfterMs);
+    }
     if (!same) {
       // An answer, and not one that a quick repetition changes.
       wait = Math.max(wait, limits.SLOW_DOWN_MS);

@@ -268,6 +268,7 @@ final class Beats {
             renewAt = now + renew.next().toNanos();
             if (crew.link().renew("beats are not answered")) {
                 onReconnected();
+                crew.poller.repeat();
             }
         }
     }

@@ -17,6 +17,7 @@ import dev.rota.v1.WaitJobRequest;
 import io.grpc.Channel;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
+import io.grpc.Status;
 import io.grpc.stub.MetadataUtils;
 import io.opentelemetry.api.GlobalOpenTelemetry;
 import java.time.Duration;
@@ -157,7 +158,12 @@ public final class Client implements AutoCloseable {
         try {
             return call.apply(stub);
         } catch (RuntimeException error) {
-            throw RotaException.of(error);
+            RotaException failure = RotaException.of(error);
+            if (failure.code() == Status.Code.UNAVAILABLE) {
+                // gRPC would wait for up to two minutes before it looks again, and refuse what is called meanwhile.
+                channel.resetConnectBackoff();
+            }
+            throw failure;
         }
     }
 

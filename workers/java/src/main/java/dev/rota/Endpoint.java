@@ -37,17 +37,17 @@ record Endpoint(String host, int port, String apiKey, boolean secure, Map<String
             "backoffMultiplier", 2.0,
             "retryableStatusCodes", List.of("UNAVAILABLE"));
     private static final String WORKER = "rota.worker.v1.WorkerService";
-    // Streams that break are the SDK's own to mend: it must tell its inventory on the new one.
+    // Streams that break are the SDK's own to mend: it must tell its inventory on the new one. So are polls, which must not
+    // arrive after the word that the worker leaves.
     private static final Map<String, Object> SERVICE_CONFIG = Map.of(
             "methodConfig",
             List.of(
                     Map.of(
                             "name",
-                            List.of(
-                                    Map.of("service", WORKER, "method", "Lease"),
-                                    Map.of("service", WORKER, "method", "SendHeartbeat")),
+                            List.of(Map.of("service", WORKER, "method", "SendHeartbeat")),
                             "waitForReady", true,
                             "retryPolicy", RETRY),
+                    Map.of("name", List.of(Map.of("service", WORKER, "method", "Lease"))),
                     Map.of(
                             "name", List.of(Map.of("service", WORKER, "method", "Heartbeat")),
                             "waitForReady", true),

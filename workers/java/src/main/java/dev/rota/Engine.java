@@ -252,6 +252,10 @@ final class Engine {
         if (item.lease.isWorthless()) {
             counts.dropped.increment();
         } else {
+            if (item.result.hasFailed()) {
+                var failure = item.result.getFailed().getFailure();
+                LOG.log(Level.WARNING, "{0} failed: {1}: {2}", item.lease, failure.getType(), failure.getMessage());
+            }
             item.lease.session.completions.put(item);
         }
     }

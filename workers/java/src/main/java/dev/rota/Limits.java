@@ -56,6 +56,8 @@ final class Limits {
     static final Duration STREAM_BACKOFF_MAX = Duration.ofSeconds(30);
     static final Duration BACKOFF_FIRST = Duration.ofMillis(50);
     static final Duration BACKOFF_MAX = Duration.ofSeconds(5);
+    /** Between tries to reach a coordinator that is away. */
+    static final Duration CONNECT_BACKOFF_MAX = Duration.ofSeconds(1);
 
     static final Duration DRAIN_TIMEOUT = Duration.ofSeconds(30);
     static final Duration UNWIND_TIMEOUT = Duration.ofSeconds(1);

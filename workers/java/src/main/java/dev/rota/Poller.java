@@ -22,7 +22,6 @@ final class Poller {
     private final Backoff backoff = new Backoff(Limits.BACKOFF_FIRST, Limits.BACKOFF_MAX);
     private final Thread thread;
     private boolean stopping;
-    private boolean abandoned;
     private boolean again;
     private ListenableFuture<LeaseResponse> inFlight;
     private long notBefore = System.nanoTime();
@@ -53,7 +52,6 @@ final class Poller {
         stop();
         ListenableFuture<LeaseResponse> call;
         synchronized (this) {
-            abandoned = true;
             call = inFlight;
         }
         if (call != null) {
@@ -211,7 +209,8 @@ final class Poller {
     private LeaseResponse answer(LeaseRequest request, Duration limit) throws InterruptedException {
         ListenableFuture<LeaseResponse> call;
         synchronized (this) {
-            if (abandoned) {
+            // Begun here or never: what comes after a stop would reach the coordinator after the word that the worker leaves.
+            if (stopping) {
                 throw RotaException.of(Status.CANCELLED.asRuntimeException());
             }
             again = false;
@@ -236,6 +235,10 @@ final class Poller {
         boolean quiet = error.isTransient() && error.code() != Status.Code.RESOURCE_EXHAUSTED;
         LOG.log(quiet ? Level.DEBUG : Level.WARNING, "{0}: Lease: {1}", session.name, error.getMessage());
         Duration wait = backoff.next(error.retryAfter());
+        if (error.code() == Status.Code.UNAVAILABLE) {
+            wait = Spans.max(Spans.min(wait, Limits.CONNECT_BACKOFF_MAX), error.retryAfter());
+        }
+        crew.link().hasten(error);
         // A refusal is an answer, and not one that a quick repetition changes.
         return pause(error.isTransient() ? wait : Spans.max(wait, Limits.SLOW_DOWN));
     }
