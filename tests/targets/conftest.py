@@ -1,9 +1,13 @@
-"""Commands run without a coordinator: a lease that a test hands out, and what becomes of it."""
+"""Commands run without a coordinator: a lease that a test hands out, and what becomes of it. And runners as processes
+of their own."""
 
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,13 +15,17 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
-from rota_sdk import Stop
+from rota_sdk import Client, Stop
 
 from rota.clock import SystemClock
 from rota.targets.exec import Commands
 from rota.targets.warden import Warden, alive
 
+from ..harness import CoordinatorProcess, Process, clean_environment
+
 GRACE_S = 0.6
+
+StartRunner = Callable[..., Process]
 
 
 class Lease:
@@ -90,6 +98,34 @@ async def bench() -> AsyncIterator[Bench]:
     await made.commands.close()
     assert made.warden._groups == set()
     made.warden.close()
+
+
+@pytest.fixture
+def start_runner(
+    request: pytest.FixtureRequest, coordinator: CoordinatorProcess, tmp_path: Path
+) -> Iterator[StartRunner]:
+    """Starts runners as the module's RUNNER says; each is killed at the end."""
+    with ExitStack() as stack:
+
+        def start(*options: str, **environment: str) -> Process:
+            environment = clean_environment() | {
+                "ROTA_ADDRESS": coordinator.address,
+                "ROTA_API_KEY": coordinator.key,
+                "ROTA_HOME": str(tmp_path / "home"),
+                **environment,
+            }
+            argv = [sys.executable, "-m", "rota", *request.module.RUNNER, *options]
+            process = Process(argv, environment, tmp_path / f"runner-{time.monotonic_ns()}.log")
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def client(coordinator: CoordinatorProcess) -> Iterator[Client]:
+    with coordinator.client() as connected:
+        yield connected
 
 
 async def pid_in(file: Path, within_s: float = 10.0) -> int:

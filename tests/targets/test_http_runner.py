@@ -2,11 +2,9 @@
 
 import json
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,14 +12,15 @@ from typing import Any
 import pytest
 from rota_sdk import AttemptOutcome, Client, EffectState, Job, JobState, RetryPolicy, Timeouts
 
-from ..harness import CoordinatorProcess, Process, clean_environment, eventually
+from ..harness import eventually
 from ..otlp import OtlpReceiver
+from .conftest import StartRunner
 from .http_world import closed_port
 
 WAIT_S = 30.0
 AT_ONCE = RetryPolicy(max_attempts=5, initial_backoff=0, max_backoff=0)
 
-StartRunner = Callable[..., Process]
+RUNNER = ("http", "--slots", "8")
 
 
 class Target:
@@ -84,32 +83,6 @@ def target() -> Iterator[Target]:
     made = Target()
     yield made
     made.close()
-
-
-@pytest.fixture
-def start_runner(coordinator: CoordinatorProcess, tmp_path: Path) -> Iterator[StartRunner]:
-    """Starts runners; each is killed at the end."""
-    with ExitStack() as stack:
-
-        def start(*options: str, **environment: str) -> Process:
-            full = clean_environment() | {
-                "ROTA_ADDRESS": coordinator.address,
-                "ROTA_API_KEY": coordinator.key,
-                "ROTA_HOME": str(tmp_path / "home"),
-                **environment,
-            }
-            argv = [sys.executable, "-m", "rota", "http", "--slots", "8", *options]
-            process = Process(argv, full, tmp_path / f"runner-{time.monotonic_ns()}.log")
-            stack.callback(process.kill)
-            return process
-
-        yield start
-
-
-@pytest.fixture
-def client(coordinator: CoordinatorProcess) -> Iterator[Client]:
-    with coordinator.client() as connected:
-        yield connected
 
 
 def create(client: Client, url: str, *, run_s: float = 60.0, retry: RetryPolicy = AT_ONCE, **payload: Any) -> Job:

@@ -2,48 +2,18 @@
 
 import json
 import signal
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from rota_sdk import AttemptOutcome, Client, Job, JobState, Payload, RetryPolicy, Timeouts
 
-from ..harness import CoordinatorProcess, Process, clean_environment, eventually
-from .conftest import runs
+from ..harness import CoordinatorProcess, eventually
+from .conftest import StartRunner, runs
 
 WAIT_S = 30.0
 ONCE = RetryPolicy(max_attempts=1)
 AT_ONCE = RetryPolicy(max_attempts=5, initial_backoff=0, max_backoff=0)
 
-StartRunner = Callable[..., Process]
-
-
-@pytest.fixture
-def start_runner(coordinator: CoordinatorProcess, tmp_path: Path) -> Iterator[StartRunner]:
-    """Starts runners; each is killed at the end."""
-    with ExitStack() as stack:
-
-        def start(*options: str) -> Process:
-            environment = clean_environment() | {
-                "ROTA_ADDRESS": coordinator.address,
-                "ROTA_API_KEY": coordinator.key,
-                "ROTA_HOME": str(tmp_path / "home"),
-            }
-            argv = [sys.executable, "-m", "rota", "exec", "--slots", "4", *options]
-            process = Process(argv, environment, tmp_path / f"runner-{time.monotonic_ns()}.log")
-            stack.callback(process.kill)
-            return process
-
-        yield start
-
-
-@pytest.fixture
-def client(coordinator: CoordinatorProcess) -> Iterator[Client]:
-    with coordinator.client() as connected:
-        yield connected
+RUNNER = ("exec", "--slots", "4")
 
 
 def create(client: Client, script: str, *, queue: str = "commands", run_s: float = 60.0, **options: object) -> Job:
