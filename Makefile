@@ -56,14 +56,16 @@ proto-check: $(VENV)/.ready ## buf lint, and buf breaking against main
 # Beside what they are about, and with a server process.
 SERVED := tests/targets/test_runner.py tests/targets/test_http_runner.py tests/cli/test_schedule_real.py
 
+# What tests of logs print holds lone surrogates, which do not pass between test processes.
 .PHONY: unit
 unit: $(VENV)/.ready ## Tests without a server process
-	@$(PY) -m pytest -q tests/domain tests/manifest tests/cli tests/targets tests/api/test_contract.py \
-		tests/test_clock.py tests/test_telemetry.py workers/python/tests $(SERVED:%=--ignore=%)
+	@$(PY) -m pytest -q -n 2 --dist loadfile tests/domain tests/manifest tests/cli tests/targets \
+		tests/api/test_contract.py tests/test_clock.py workers/python/tests $(SERVED:%=--ignore=%)
+	@$(PY) -m pytest -q tests/test_telemetry.py
 
 .PHONY: simulation
 simulation: $(VENV)/.ready ## Seeded worlds of real coordinators over a simulated store, network and clock
-	@$(PY) -m pytest -q tests/sim
+	@$(PY) -m pytest -q -n 2 tests/sim
 
 .PHONY: sim
 sim: $(VENV)/.ready ## The same with more worlds: N=2000, or SEED=7 for one
