@@ -128,21 +128,26 @@ def test_a_job_comes_as_everywhere_and_silence_moves_the_token(jobs: ScriptJobs)
 
 
 def test_a_watch_is_closed_from_another_thread(jobs: ScriptJobs) -> None:
-    began, over = threading.Event(), threading.Event()
+    arrived, over = threading.Event(), threading.Event()
 
     def answer(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         context.add_callback(over.set)
         yield message(1)
-        began.set()
         over.wait(20)
 
     jobs.answer("WatchJobs", answer)
     with Client(jobs.address, api_key="k") as client:
         watch = client.watch_jobs()
         found: list[str] = []
-        reader = threading.Thread(target=lambda: found.extend(change.job.name for change in watch))
+
+        def read() -> None:
+            for change in watch:
+                found.append(change.job.name)
+                arrived.set()
+
+        reader = threading.Thread(target=read)
         reader.start()
-        assert began.wait(10)
+        assert arrived.wait(10)
         watch.close()
         reader.join(10)
         assert not reader.is_alive() and found == ["jobs/1"]
