@@ -23,7 +23,7 @@ dev: $(VENV)/.ready ## Start Rota alone on this machine and leave the work to yo
 
 ##@ Check
 .PHONY: test
-test: $(VENV)/.ready ## Run everything: make check, the suite on both PostgreSQL versions, end to end
+test: $(VENV)/.ready ## Run make check, end to end, the quick benchmark, and both PostgreSQL versions; SDKs of other languages: test-workers
 	@scripts/test.sh
 
 .PHONY: check

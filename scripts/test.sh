@@ -15,7 +15,15 @@ if [ ! -x /usr/sbin/pgbouncer ] && [ "$(id -u)" = 0 ] && command -v apt-get >/de
   { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy pgbouncer; } >/dev/null 2>&1 || true
 fi
 
+if { ! command -v curl || ! command -v jq; } >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "installing curl and jq, for the calls that the README prints ..." >&2
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy curl jq; } >/dev/null 2>&1 || true
+fi
+
 [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null || left_out+=("the test behind PgBouncer: no pgbouncer here (Debian: apt-get install pgbouncer)")
+for tool in curl jq; do
+  command -v "$tool" >/dev/null || left_out+=("calls by HTTP as the README prints them: no $tool (Debian: apt-get install $tool)")
+done
 command -v openssl >/dev/null || left_out+=("the TLS tests: no openssl to make certificates with")
 make --no-print-directory check
 make --no-print-directory e2e

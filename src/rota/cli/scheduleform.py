@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -274,19 +274,9 @@ def read_payload(flags: PayloadFlags) -> tuple[bytes, str]:
 
 
 def _fill_command(form: Form, flags: JobFlags, payload: PayloadFlags, stored: "Callable[[], Schedule] | None") -> None:
-    for option, found in (("--type", flags.type is not None), ("--data", payload != PayloadFlags())):
-        if found:
-            raise InvalidArgument.field("--command", f"expected --command or {option}, found both; give one")
+    _refuse_beside("--command", (("--type", flags.type is not None), ("--data", payload != PayloadFlags())))
     values.utf8("--command", flags.command or "")
-    was = stored() if stored is not None else None
-    body: dict[str, Any] = {}
-    queue = flags.queue or EXEC_QUEUE
-    if was is not None and was.job.type == EXEC_TYPE:
-        body, queue = _document_of(was), flags.queue or ""
-        # What is kept is of the version that was read.
-        form.schedule.etag = form.schedule.etag or was.etag
-    else:
-        form.put("job.type", EXEC_TYPE)
+    body, queue = _act(form, EXEC_TYPE, flags.queue, EXEC_QUEUE, stored)
     body.pop("argv", None)
     data = json.dumps(body | {"command": flags.command}, ensure_ascii=False).encode()
     if len(data) > PAYLOAD_BYTES_MAX:
@@ -297,7 +287,7 @@ def _fill_command(form: Form, flags: JobFlags, payload: PayloadFlags, stored: "C
             limit=str(PAYLOAD_BYTES_MAX),
         )
     form.put("job.payload", _payload(data, values.JSON_TYPE))
-    form.put("job.queue", queue or None)
+    form.put("job.queue", queue)
 
 
 def _fill_call(
@@ -308,23 +298,37 @@ def _fill_call(
     headers: dict[str, str],
     stored: "Callable[[], Schedule] | None",
 ) -> None:
-    for option, found in (
-        ("--command", flags.command is not None),
-        ("--type", flags.type is not None),
-        ("--data", payload != PayloadFlags()),
-    ):
-        if found:
-            raise InvalidArgument.field("--http", f"expected --http or {option}, found both; give one")
-    was = stored() if stored is not None else None
-    body: dict[str, Any] = {}
-    queue = flags.queue or HTTP_QUEUE
-    if was is not None and was.job.type == HTTP_TYPE:
-        body, queue = _document_of(was), flags.queue or ""
-        form.schedule.etag = form.schedule.etag or was.etag
-    else:
-        form.put("job.type", HTTP_TYPE)
+    _refuse_beside(
+        "--http",
+        (
+            ("--command", flags.command is not None),
+            ("--type", flags.type is not None),
+            ("--data", payload != PayloadFlags()),
+        ),
+    )
+    body, queue = _act(form, HTTP_TYPE, flags.queue, HTTP_QUEUE, stored)
     form.put("job.payload", _payload(call.payload(headers, body), values.JSON_TYPE))
-    form.put("job.queue", queue or None)
+    form.put("job.queue", queue)
+
+
+def _refuse_beside(option: str, others: Iterable[tuple[str, bool]]) -> None:
+    for other, given in others:
+        if given:
+            raise InvalidArgument.field(option, f"expected {option} or {other}, found both; give one")
+
+
+def _act(
+    form: Form, type: str, queue: str | None, usual_queue: str, stored: "Callable[[], Schedule] | None"
+) -> tuple[dict[str, Any], str | None]:
+    """Makes a runner's job of it. The payload of the stored schedule, where that has one of the same runner, and the
+    queue, where it is to be set."""
+    was = stored() if stored is not None else None
+    if was is None or was.job.type != type:
+        form.put("job.type", type)
+        return {}, queue or usual_queue
+    # What is kept is of the version that was read.
+    form.schedule.etag = form.schedule.etag or was.etag
+    return _document_of(was), queue or None
 
 
 def _document_of(schedule: "Schedule") -> dict[str, Any]:

@@ -35,7 +35,7 @@ from rota.domain.ids import TenantId
 from rota.domain.model import Job, JobState
 from rota.store.changeport import Coverage
 from rota.store.engine import Database, array
-from rota.store.readers import job_of
+from rota.store.readers import SHARED, job_of
 
 _KEPT = """tenant_id, id, priority, generation, attempt, attempts_counted, max_attempts, run_timeout_ms, due_at,
     created_at, type, queue, headers, labels, options, effect_key, concurrency_key, traceparent, schedule_uid,
@@ -84,39 +84,13 @@ SELECT w.generation, rota_incarnation(), pg_current_snapshot()::text
 FROM watched_tenants w WHERE w.tenant_id = %(tenant)s::int AND w.settled
 """
 
+_FIRST: Final = ("xid", "seq", "queue", "type")
+"""What a change has itself, for filters; its job is made of all when it is told."""
+
 _COLUMNS: Final = (
-    "xid",
-    "seq",
-    "queue",
-    "type",
-    "tenant_id",
-    "id",
-    "state",
-    "priority",
-    "headers",
-    "labels",
-    "options",
-    "effect_key",
-    "concurrency_key",
-    "created_at",
-    "due_at",
-    "leased_at",
-    "finished_at",
-    "attempt",
-    "attempts_counted",
-    "max_attempts",
-    "run_timeout_ms",
-    "generation",
-    "session_id",
-    "last_failure",
-    "despite_cancel",
-    "reason",
-    "traceparent",
-    "schedule_uid",
-    "schedule_id",
-    "nominal_at",
-    "occurrence_generation",
-    "held_for",
+    *_FIRST,
+    *("state", "finished_at", "despite_cancel", "reason", "held_for"),
+    *(name for name in SHARED if name not in (*_FIRST, "content_type")),
 )
 
 _SHOWN: Final = {
@@ -257,7 +231,8 @@ def _position(snapshot: str) -> Position:
 
 
 def _change(row: Sequence[Any]) -> Change:
-    return Change(row[0], row[1], row[2], row[3], partial(_job, row))
+    xid, seq, queue, type = row[: len(_FIRST)]
+    return Change(xid, seq, queue, type, partial(_job, row))
 
 
 def _job(row: Sequence[Any]) -> Job:

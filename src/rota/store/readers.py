@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -44,7 +44,7 @@ _HISTORY_NAMES = [table.name for table in HISTORY]
 # jobs of a tenant for each.
 _IN_ORDER = select(func.set_config("enable_bitmapscan", "off", True), func.set_config("enable_sort", "off", True))
 
-_SHARED = (
+SHARED: Final = (
     "tenant_id",
     "id",
     "type",
@@ -93,7 +93,7 @@ def _held_for() -> ColumnElement[Any]:
 
 def _live(*extra: ColumnElement[Any]) -> Select[Any]:
     return select(
-        *(jobs.c[name] for name in _SHARED),
+        *(jobs.c[name] for name in SHARED),
         _waiting_as_ready().label("state"),
         _none(DateTime(timezone=True), "finished_at"),
         literal(False).label("despite_cancel"),
@@ -106,7 +106,7 @@ def _live(*extra: ColumnElement[Any]) -> Select[Any]:
 def dead_part(*extra: ColumnElement[Any]) -> Select[Any]:
     """Dead letters as jobs, for `job_of`."""
     return select(
-        *(dead_jobs.c[name] for name in _SHARED),
+        *(dead_jobs.c[name] for name in SHARED),
         literal(int(JobState.DEAD)).label("state"),
         dead_jobs.c.died_at.label("finished_at"),
         literal(False).label("despite_cancel"),
@@ -118,7 +118,7 @@ def dead_part(*extra: ColumnElement[Any]) -> Select[Any]:
 
 def _finished(source: Table, *extra: ColumnElement[Any]) -> Select[Any]:
     return select(
-        *(source.c[name] for name in _SHARED),
+        *(source.c[name] for name in SHARED),
         source.c.state.label("state"),
         source.c.finished_at.label("finished_at"),
         source.c.despite_cancel.label("despite_cancel"),

@@ -553,40 +553,30 @@ watched_tenants = Table(
     postgresql_with={"fillfactor": "50"},
 )
 
+_UNTOLD = ("fence", "content_type", "payload", "past", "schedule_version")
+
+
+def _only_told(columns: list[Column[object]]) -> list[Column[object]]:
+    """What watchers hear of a job."""
+    return [column for column in columns if column.name not in _UNTOLD]
+
+
 # Jobs as they were after each change, written by the triggers of `jobs`, `finished_jobs` and `dead_jobs`.
 job_changes = Table(
     "job_changes",
     metadata,
-    Column("tenant_id", Integer, nullable=False),
     Column("xid", BigInteger, nullable=False),
     Column("seq", BigInteger, Identity(always=True), nullable=False),
     Column("changed_at", _instant, nullable=False),
-    Column("id", _uuid, nullable=False),
+    *_only_told(_job_columns()),
     Column("state", SmallInteger, nullable=False),
-    Column("priority", SmallInteger, nullable=False),
-    Column("generation", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("attempts_counted", Integer, nullable=False),
-    Column("max_attempts", Integer, nullable=False),
-    Column("run_timeout_ms", BigInteger, nullable=False),
-    Column("due_at", _instant, nullable=False),
-    Column("created_at", _instant, nullable=False),
     Column("leased_at", _instant),
     Column("finished_at", _instant),
     Column("deadline_at", _instant),
     Column("session_id", _uuid),
-    Column("type", Text, nullable=False),
-    Column("queue", Text, nullable=False),
-    Column("headers", JSONB),
-    Column("labels", JSONB),
-    Column("options", JSONB),
-    Column("effect_key", Text),
-    Column("concurrency_key", Text),
-    Column("traceparent", Text),
-    Column("last_failure", JSONB),
     Column("despite_cancel", Boolean, nullable=False),
     Column("reason", Text),
-    *(column for column in _origin_columns() if column.name != "schedule_version"),
+    *_only_told(_origin_columns()),
     Column("held_for", _uuid),
     PrimaryKeyConstraint("tenant_id", "xid", "seq"),
     postgresql_with={"autovacuum_vacuum_scale_factor": "0.02", "autovacuum_vacuum_threshold": "5000"},

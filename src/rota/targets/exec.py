@@ -25,16 +25,16 @@ import pwd
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
 from rota_sdk import Cancelled, Failed, Lease, Payload, Stop, Worker
-from rota_sdk.signals import handled
 
 from rota.clock import Clock
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import FAILURE_STACK_BYTES_MAX, RESULT_BYTES_MAX
+from rota.targets import leaving
+from rota.targets.attempt import instant
 from rota.targets.command import ATTEMPT_VARIABLES, CONTENT_TYPE, JOB_TYPE, Command, parse_command
 from rota.targets.output import json_size, utf8_size
 from rota.targets.process import KILL_WAIT_S, Process, Start
@@ -162,24 +162,17 @@ async def serve(
     warden = Warden(grace_s)
     commands = Commands(environment, warden, clock, grace_s=grace_s)
     worker.add(JOB_TYPE, commands.handle, interrupt=False)
-    asked = False
-
-    def on_signal() -> None:
-        nonlocal asked
-        if asked:
-            log.warning("second signal: killing what runs")
-            loop.call_soon_threadsafe(commands.hurry)
-        else:
-            log.info("signal: leaving when the running commands have ended; a second one kills them")
-        worker.stop(at_once=asked)
-        asked = True
-
-    with handled((signal.SIGTERM, signal.SIGINT), on_signal):
-        try:
-            await worker.serve()
-        finally:
-            await commands.close()
-            warden.close()
+    try:
+        await leaving.serve(
+            worker,
+            log,
+            first="leaving when the running commands have ended; a second one kills them",
+            second="killing what runs",
+            hurry=lambda: loop.call_soon_threadsafe(commands.hurry),
+        )
+    finally:
+        await commands.close()
+        warden.close()
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
@@ -218,8 +211,8 @@ def attempt_variables(lease: Lease) -> dict[str, str]:
         "ROTA_FENCE": str(lease.fence),
         "ROTA_EFFECT_KEY": lease.effect_key,
         "ROTA_SCHEDULE": lease.schedule,
-        "ROTA_NOMINAL_TIME": _instant(lease.nominal_time),
-        "ROTA_DUE_TIME": _instant(lease.due_time),
+        "ROTA_NOMINAL_TIME": instant(lease.nominal_time),
+        "ROTA_DUE_TIME": instant(lease.due_time),
         "ROTA_DEADLINE_S": str(int(remaining)) if remaining != float("inf") else "",
         "TRACEPARENT": lease.traceparent,
     }
@@ -303,10 +296,3 @@ def _how(code: int | None) -> str:
 
 def _fatal(type: str, message: str) -> Failed:
     return Failed(message, type=type, retryable=False)
-
-
-def _instant(at: datetime | None) -> str:
-    """RFC 3339 in UTC, with milliseconds; empty for None."""
-    if at is None:
-        return ""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from google.rpc import status_pb2
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from rota.api.errors import as_refusal, status_of
 from rota.api.http import errors, strictjson
@@ -30,15 +29,17 @@ WRITE_S_MAX: Final = 60.0
 RECONNECT_MS: Final = 1_000
 
 
-class Events(Response):
+_HEADERS: Final = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class Events:
     """A stream, from its first message or silence on. `begin` must have been awaited."""
 
-    media_type = "text/event-stream"
-
     def __init__(self) -> None:
-        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-        # How much there will be is not known.
-        del self.headers["content-length"]
         self._messages: asyncio.Queue[Any] = asyncio.Queue(1)
         self._work: asyncio.Task[status_pb2.Status | None] | None = None
         self._next: asyncio.Task[Any] | None = None
@@ -63,7 +64,7 @@ class Events(Response):
         assert self._next is not None
         loop = asyncio.get_running_loop()
         until = loop.time() + until_s
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         await _send(send, f"retry: {RECONNECT_MS}\n\n".encode())
         while loop.time() < until:
             await asyncio.wait(
@@ -94,9 +95,6 @@ class Events(Response):
         """Ends it as of a coordinator that leaves."""
         if self._work is not None:
             self._work.cancel()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise NotImplementedError("events are relayed")
 
 
 async def _carry_out(call: Callable[[], Awaitable[Any]]) -> status_pb2.Status | None:

@@ -20,23 +20,22 @@ the coordinator gives twenty such returns in one life of a job, which is half a 
 import asyncio
 import json
 import logging
-import signal
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from rota_sdk import EffectState, Failed, Lease, Payload, Release, Stop, Worker, effects
-from rota_sdk.signals import handled
 
 from rota.clock import Clock
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import RELEASE_DELAY_MAX_S
+from rota.targets import leaving
+from rota.targets.attempt import instant
 from rota.targets.http import verdict
 from rota.targets.http.address import AllowList
 from rota.targets.http.breaker import Permit
@@ -366,23 +365,16 @@ async def serve(
     wire = Wire(resolver, allowed, tls or ssl.create_default_context())
     calls = Calls(wire, credentials, clock, calls_per_host=calls_per_host, user_agent=user_agent)
     worker.add(JOB_TYPE, calls.handle)
-    asked = False
-
-    def on_signal() -> None:
-        nonlocal asked
-        if asked:
-            log.warning("second signal: cutting off the calls on their way")
-        else:
-            log.info("signal: leaving when the calls on their way are answered; a second one cuts them off")
-        worker.stop(at_once=asked)
-        asked = True
-
-    with handled((signal.SIGTERM, signal.SIGINT), on_signal):
-        try:
-            await worker.serve()
-        finally:
-            await calls.close()
-            resolver.close()
+    try:
+        await leaving.serve(
+            worker,
+            log,
+            first="leaving when the calls on their way are answered; a second one cuts them off",
+            second="cutting off the calls on their way",
+        )
+    finally:
+        await calls.close()
+        resolver.close()
 
 
 def prepare(lease: Lease) -> tuple[Request, Call]:
@@ -402,9 +394,9 @@ def attempt_values(lease: Lease) -> dict[str, str]:
         "job.fence": str(lease.fence),
         "job.queue": lease.queue,
         "job.effect_key": lease.effect_key,
-        "job.due_time": _instant(lease.due_time),
+        "job.due_time": instant(lease.due_time),
         "schedule.id": lease.schedule.removeprefix("schedules/"),
-        "occurrence.time": _instant(lease.nominal_time),
+        "occurrence.time": instant(lease.nominal_time),
     }
 
 
@@ -449,13 +441,6 @@ def _final(kind: str, words: str) -> Refused:
 
 def _payload(document: Mapping[str, Any]) -> Payload:
     return Payload(json.dumps(document, ensure_ascii=False).encode(), CONTENT_TYPE)
-
-
-def _instant(at: datetime | None) -> str:
-    """RFC 3339 in UTC, with milliseconds; empty for None."""
-    if at is None:
-        return ""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _traced(call: Call) -> Any:
