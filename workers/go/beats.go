@@ -71,7 +71,7 @@ func newBeats(session *session, link *link, crew *crew) *beats {
 		anew: make(chan struct{}, 1), heard: make(chan heard, 64),
 		unacked: map[int64]struct{}{}, sent: map[int64]sentBeat{},
 		retry: newBackoff(backoffFirst, backoffMax), renew: newBackoff(renewInterval, renewIntervalMax),
-		streams: newBackoff(streamBackoff, streamBackoffMax),
+		streams: newBackoff(streamBackoffFirst, streamBackoffMax),
 		// An answer that takes longer than this is not worth waiting for.
 		patience: min(session.beatInterval, session.ttl/5),
 	}

@@ -148,6 +148,13 @@ func (l *Lease) EffectHeaders() http.Header {
 	return headers
 }
 
+// EffectHeadersFor are EffectHeaders for a target that remembers keys for a window. It warns, once for each job type, when
+// the job may be tried for longer, or be redriven up to so long after its deadline; see [RedriveDefault].
+func (l *Lease) EffectHeadersFor(window, redrive time.Duration) http.Header {
+	warnOfWindow(l, window, redrive)
+	return l.EffectHeaders()
+}
+
 // Spawn creates a job in the transaction of this one's success; nothing when it does not succeed.
 func (l *Lease) Spawn(job NewJob) error {
 	request, err := job.request()

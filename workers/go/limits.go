@@ -37,6 +37,11 @@ const (
 	renewInterval    = 2 * time.Second
 	renewIntervalMax = 30 * time.Second
 
+	// What stands in for a span that the server leaves out.
+	leaseTTL     = 15 * time.Second
+	deliveryTTL  = 5 * time.Second
+	beatInterval = 5 * time.Second
+
 	leaseWait        = 10 * time.Second
 	leaseAnswerGrace = 3 * time.Second
 	// A small poll costs as much as a large one: this long it is worth waiting for more free slots.
@@ -44,23 +49,24 @@ const (
 	slowDown    = time.Second
 	slowDownFor = 5 * time.Second
 
-	outcomeLinger    = 5 * time.Millisecond
-	completeTimeout  = 10 * time.Second
-	notesPerBeatMax  = 500
-	directivesKept   = 4_096
-	beatSpacing      = 10 * time.Millisecond
-	streamBackoff    = 100 * time.Millisecond
-	streamBackoffMax = 30 * time.Second
-	backoffFirst     = 50 * time.Millisecond
-	backoffMax       = 5 * time.Second
+	outcomeLinger      = 5 * time.Millisecond
+	completeTimeout    = 10 * time.Second
+	beatNotesMax       = 500
+	directivesKept     = 4_096
+	beatSpacing        = 10 * time.Millisecond
+	streamBackoffFirst = 100 * time.Millisecond
+	streamBackoffMax   = 30 * time.Second
+	backoffFirst       = 50 * time.Millisecond
+	backoffMax         = 5 * time.Second
 	// Between tries to reach a coordinator that is away.
-	connectBackoffMax = time.Second
+	connectBackoffFirst = 100 * time.Millisecond
+	connectBackoffMax   = time.Second
 
-	drainTimeoutDefault  = 30 * time.Second
-	unwindTimeoutDefault = time.Second
-	closeTimeout         = 3 * time.Second
-	parkedPollGrace      = time.Second
-	flushTimeout         = 10 * time.Second
+	drainTimeout    = 30 * time.Second
+	unwindTimeout   = time.Second
+	closeTimeout    = 3 * time.Second
+	parkedPollGrace = time.Second
+	flushTimeout    = 10 * time.Second
 	// Each phase of leaving when the worker is told to leave at once.
 	atOnce = 500 * time.Millisecond
 	// A handler that was stopped at its run timeout may clean up this long before its failure is reported.

@@ -14,7 +14,7 @@ import (
 
 var connectParams = grpc.ConnectParams{
 	// gRPC's own defaults (20 s to connect, up to 120 s between tries) would outlive a session's TTL.
-	Backoff:           grpcbackoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: connectBackoffMax},
+	Backoff:           grpcbackoff.Config{BaseDelay: connectBackoffFirst, Multiplier: 1.6, Jitter: 0.2, MaxDelay: connectBackoffMax},
 	MinConnectTimeout: connectTimeout,
 }
 

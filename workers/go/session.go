@@ -49,8 +49,8 @@ func newSession(answer *workerv1.OpenSessionResponse, sentAt time.Time, log *slo
 	made := &session{
 		name:        answer.Session,
 		epoch:       answer.Epoch,
-		ttl:         given(answer.LeaseTtl, 12*time.Second),
-		deliveryTTL: given(answer.DeliveryTtl, 5*time.Second),
+		ttl:         given(answer.LeaseTtl, leaseTTL),
+		deliveryTTL: given(answer.DeliveryTtl, deliveryTTL),
 		wait:        min(given(answer.MaxWait, leaseWait), leaseWait),
 		maxResults:  resultsPerCallMax,
 		holdings:    newHoldings(),
@@ -63,7 +63,7 @@ func newSession(answer *workerv1.OpenSessionResponse, sentAt time.Time, log *slo
 		made.maxResults = min(int(answer.MaxResults), resultsPerCallMax)
 	}
 	// A server's mistake must not make beats rarer than the TTL can bear.
-	made.beatInterval = min(given(answer.BeatInterval, 4*time.Second), made.ttl/3)
+	made.beatInterval = min(given(answer.BeatInterval, beatInterval), made.ttl/3)
 	made.aliveFor = made.ttl
 	return made
 }
@@ -141,7 +141,7 @@ func (s *session) takeNotes() []*workerv1.Progress {
 	defer s.mu.Unlock()
 	var told []*workerv1.Progress
 	for id, words := range s.notes {
-		if len(told) == notesPerBeatMax {
+		if len(told) == beatNotesMax {
 			break
 		}
 		told = append(told, &workerv1.Progress{Job: id.job, Fence: id.fence, Note: words})

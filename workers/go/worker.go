@@ -76,8 +76,8 @@ func NewWorker(config WorkerConfig) (*Worker, error) {
 		config.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
 	config.Name = clean(config.Name, identityBytesMax)
-	config.DrainTimeout = orDefault(config.DrainTimeout, drainTimeoutDefault)
-	config.UnwindTimeout = orDefault(config.UnwindTimeout, unwindTimeoutDefault)
+	config.DrainTimeout = orDefault(config.DrainTimeout, drainTimeout)
+	config.UnwindTimeout = orDefault(config.UnwindTimeout, unwindTimeout)
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}

@@ -75,7 +75,7 @@ def no_thread_stays() -> Iterator[None]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits of a second that a test would only sit through, at a fifth."""
-    for name in ("SLOW_DOWN_S", "UNWIND_GRACE_S", "TIMEOUT_REPORT_GRACE_S"):
+    for name in ("SLOW_DOWN_S", "UNWIND_TIMEOUT_S", "TIMEOUT_REPORT_GRACE_S"):
         monkeypatch.setattr(limits, name, getattr(limits, name) / 5)
 
 

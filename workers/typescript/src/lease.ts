@@ -8,6 +8,7 @@ import { Payload } from "./payload.js";
 import { monotonic, type Shared } from "./shared.js";
 import { Stop, Stopped } from "./stop.js";
 import { clean } from "./text.js";
+import { windowWarning } from "./window.js";
 
 /** The right to run one attempt of a job, and all that a handler needs to know. */
 export class Lease implements Subject {
@@ -17,6 +18,7 @@ export class Lease implements Subject {
   readonly #controller = new AbortController();
   readonly #note: (words: string) => void;
   readonly #requestId: () => string;
+  readonly #warn: (words: string) => void;
   /** @internal */
   readonly index: number;
   /** @internal */
@@ -32,12 +34,14 @@ export class Lease implements Subject {
     place: { index: number; session: string; receivedAt: number; shared: Shared },
     note: (words: string) => void,
     requestId: () => string,
+    warn: (words: string) => void,
   ) {
     this.#message = message;
     this.#shared = place.shared;
     this.#receivedAt = place.receivedAt;
     this.#note = note;
     this.#requestId = requestId;
+    this.#warn = warn;
     this.index = place.index;
     this.session = place.session;
   }
@@ -95,8 +99,26 @@ export class Lease implements Subject {
     return this.#message.effectKey;
   }
 
-  /** HTTP headers for a target that honours idempotency keys. */
-  effectHeaders(): { "Idempotency-Key": string; "Rota-Fence": string } {
+  /**
+   * HTTP headers for a target that honours idempotency keys. With `windowMs`, how long the target remembers a key, it warns
+   * once for each job type that may be tried for longer, or be redriven up to `redriveMs` (14 days) after its deadline.
+   */
+  effectHeaders({
+    windowMs,
+    redriveMs = limits.REDRIVE_MS,
+  }: {
+    windowMs?: number | undefined;
+    redriveMs?: number | undefined;
+  } = {}): {
+    "Idempotency-Key": string;
+    "Rota-Fence": string;
+  } {
+    if (windowMs !== undefined) {
+      const words = windowWarning(this.type, windowMs, this.#deadlineMs(), redriveMs);
+      if (words !== undefined) {
+        this.#warn(words);
+      }
+    }
     return { "Idempotency-Key": this.effectKey, "Rota-Fence": String(this.fence) };
   }
 
@@ -150,7 +172,16 @@ export class Lease implements Subject {
     if (this.#message.deadline !== undefined) {
       spans.push(milliseconds(this.#message.deadline));
     }
-    return Math.max(0, this.#receivedAt + Math.min(...spans) - monotonic());
+    return this.#left(Math.min(...spans));
+  }
+
+  #deadlineMs(): number {
+    const { deadline } = this.#message;
+    return deadline === undefined ? Number.POSITIVE_INFINITY : this.#left(milliseconds(deadline));
+  }
+
+  #left(spanMs: number): number {
+    return Math.max(0, this.#receivedAt + spanMs - monotonic());
   }
 
   /** Aborts when the handler must stop; its reason says why. Hand it to fetch, timers and the like. */

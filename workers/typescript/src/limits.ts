@@ -35,6 +35,11 @@ export const CONNECT_BACKOFF_MOST_MS = 1_000;
 export const RENEW_INTERVAL_MS = 2_000;
 export const RENEW_INTERVAL_MOST_MS = 30_000;
 
+/** What stands in for a span that the server leaves out. */
+export const LEASE_TTL_MS = 15_000;
+export const DELIVERY_TTL_MS = 5_000;
+export const BEAT_INTERVAL_MS = 5_000;
+
 export const LEASE_WAIT_MS = 10_000;
 export const LEASE_ANSWER_GRACE_MS = 3_000;
 /** A small poll costs as much as a large one: this long it is worth waiting for more free slots. */
@@ -63,3 +68,5 @@ export const AT_ONCE_MS = 500;
 export const TIMEOUT_REPORT_GRACE_MS = 1_000;
 /** How long a job of a type without a handler stays away from this worker. */
 export const NO_HANDLER_DELAY_MS = 5_000;
+/** How long after its deadline a dead job may be redriven, where nobody says otherwise. */
+export const REDRIVE_MS = 14 * 86_400_000;

@@ -189,6 +189,7 @@ export class Worker {
       { index, session, receivedAt, shared: this.#shared },
       (words) => this.#tell({ kind: "note", index, words }),
       () => `${session.replace(/^sessions\//, "")}-h${++this.#requests}`,
+      (words) => this.#log("warn", words),
     );
     this.#leases.set(index, made);
     return made;

@@ -27,8 +27,6 @@ from rota_sdk.stream import BeatStream
 log = logging.getLogger("rota_sdk.beats")
 
 _NEVER: Final = float("inf")
-# Beats asked for out of turn are at least this far apart.
-_SPACING_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ class Beats:
                         self._inventory_wanted += 1
                         self._urgent = True
                     silent = self._is_silent(now)
-                    due = self._urgent and now >= last_at + _SPACING_S
+                    due = self._urgent and now >= last_at + limits.BEAT_SPACING_S
                     due = due or silent is not None or now >= min(self._retry_at, last_at + session.beat_interval)
                     if due:
                         self._urgent, self._retry_at = False, _NEVER
@@ -166,7 +164,7 @@ class Beats:
                     self._beat(now)
                 with self._cond:
                     self._wake_at = min(
-                        last_at + (_SPACING_S if self._urgent else session.beat_interval),
+                        last_at + (limits.BEAT_SPACING_S if self._urgent else session.beat_interval),
                         life_at,
                         # Read with the lock, or a batch that came since the check would wait.
                         session.holdings.next_deadline,

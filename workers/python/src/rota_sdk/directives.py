@@ -33,7 +33,7 @@ class Directives:
             if directive.id:
                 acked.append(directive.id)
                 self._done[directive.id] = None
-        while len(self._done) > limits.DIRECTIVES_REMEMBERED:
+        while len(self._done) > limits.DIRECTIVES_KEPT:
             self._done.popitem(last=False)
         if acked:
             self._acknowledge(acked)

@@ -138,13 +138,13 @@ def _warn(lease: Any, window: Span, redrive: Span) -> None:
     _warned.add(told)
     if short == float("inf"):
         log.warning(
-            "job type %r has no total timeout, and its target forgets idempotency keys after %g s: an attempt after "
+            "job type %r has no total timeout, and its target forgets idempotency keys after %.0f s: an attempt after "
             "that is a second effect; give its jobs Timeouts(total=...)",
             *told,
         )
     else:
         log.warning(
-            "job type %r: its target forgets idempotency keys after %g s, %g s before the last possible attempt, "
+            "job type %r: its target forgets idempotency keys after %.0f s, %.0f s before the last possible attempt, "
             "redrives included: an attempt after that is a second effect; give its jobs a shorter total timeout",
             *told,
             short,

@@ -167,7 +167,7 @@ class Engine:
                 self._conduct(link)
             finally:
                 link.close()
-                if not self.runner.close(self._patience(limits.UNWIND_GRACE_S)):
+                if not self.runner.close(self._patience(limits.UNWIND_TIMEOUT_S)):
                     log.warning("leaving although %d handlers have not returned", self.slots.used)
         except BaseException as failure:
             error = failure

@@ -47,6 +47,11 @@ CONNECT_BACKOFF_MOST_S: Final = 1.0
 RENEW_INTERVAL_S: Final = 2.0
 RENEW_INTERVAL_MOST_S: Final = 30.0
 
+# What stands in for a span that the server leaves out.
+LEASE_TTL_S: Final = 15.0
+DELIVERY_TTL_S: Final = 5.0
+BEAT_INTERVAL_S: Final = 5.0
+
 # Polling.
 LEASE_WAIT_S: Final = 10.0
 LEASE_ANSWER_GRACE_S: Final = 3.0
@@ -64,7 +69,9 @@ EFFECT_CALL_TIMEOUT_S: Final = 5.0
 
 # Beats.
 BEAT_NOTES: Final = 500
-DIRECTIVES_REMEMBERED: Final = 4_096
+DIRECTIVES_KEPT: Final = 4_096
+# Beats asked for out of turn are at least this far apart.
+BEAT_SPACING_S: Final = 0.01
 STREAM_BACKOFF_FIRST_S: Final = 0.1
 STREAM_BACKOFF_MOST_S: Final = 30.0
 
@@ -76,9 +83,11 @@ BACKOFF_MOST_S: Final = 5.0
 DRAIN_TIMEOUT_S: Final = 30.0
 CLOSE_TIMEOUT_S: Final = 3.0
 PARKED_POLL_GRACE_S: Final = 1.0
-UNWIND_GRACE_S: Final = 1.0
+UNWIND_TIMEOUT_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 10.0
 # Each of these when the worker is told to leave at once.
 AT_ONCE_S: Final = 0.5
 # A handler that was stopped at its run timeout may clean up this long before its failure is reported.
 TIMEOUT_REPORT_GRACE_S: Final = 1.0
+# How long a job of a type without a handler stays away from this worker.
+NO_HANDLER_DELAY_S: Final = 5.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from rota_sdk import outcome, telemetry
+from rota_sdk import limits, outcome, telemetry
 from rota_sdk.counters import Counters
 from rota_sdk.lease import Lease, Stop
 from rota_sdk.outcome import Outcome
@@ -22,8 +22,6 @@ log = logging.getLogger("rota_sdk.runner")
 
 # An async handler that never waits keeps the loop; after this long others get their turn, and outcomes leave.
 _TURN_S: Final = 0.005
-# How long a job of an unknown type stays away from this worker.
-_NO_HANDLER_DELAY_S: Final = 5.0
 
 
 class Handler:
@@ -73,7 +71,7 @@ class Runner:
             handler = self._handlers.get(lease.type)
             if handler is None:
                 log.error("%r: %s; given back", lease, outcome.NO_HANDLER)
-                self.withdraw(lease, outcome.released(lease, outcome.NO_HANDLER, _NO_HANDLER_DELAY_S))
+                self.withdraw(lease, outcome.released(lease, outcome.NO_HANDLER, limits.NO_HANDLER_DELAY_S))
                 self._slots.give(1)
             elif handler.is_async:
                 waiting.append(lease)

@@ -23,10 +23,6 @@ from rota_sdk.version import PROTOCOL, SDK
 
 log = logging.getLogger("rota_sdk.session")
 
-# What stands in for a span that the server leaves out.
-_LEASE_TTL_S: Final = 15.0
-_DELIVERY_TTL_S: Final = 5.0
-_BEAT_INTERVAL_S: Final = 5.0
 # Without an answered beat for this part of the TTL, handlers are warned.
 _AT_RISK: Final = 2 / 3
 
@@ -67,10 +63,10 @@ class Session:
     def __init__(self, answer: worker_pb2.OpenSessionResponse, sent_at: float, on_end: Callable[[], None]) -> None:
         self.name = answer.session
         self.epoch = answer.epoch
-        self.ttl = codec.span(answer, "lease_ttl") or _LEASE_TTL_S
-        self.delivery_ttl = codec.span(answer, "delivery_ttl") or _DELIVERY_TTL_S
+        self.ttl = codec.span(answer, "lease_ttl") or limits.LEASE_TTL_S
+        self.delivery_ttl = codec.span(answer, "delivery_ttl") or limits.DELIVERY_TTL_S
         # A server's mistake must not make beats rarer than the TTL can bear.
-        self.beat_interval = min(codec.span(answer, "beat_interval") or _BEAT_INTERVAL_S, self.ttl / 3)
+        self.beat_interval = min(codec.span(answer, "beat_interval") or limits.BEAT_INTERVAL_S, self.ttl / 3)
         self.wait = min(codec.span(answer, "max_wait") or limits.LEASE_WAIT_S, limits.LEASE_WAIT_S)
         self.max_results = min(answer.max_results or limits.RESULTS_PER_CALL, limits.RESULTS_PER_CALL)
         self.protocol = min(answer.protocol_version or PROTOCOL, PROTOCOL)

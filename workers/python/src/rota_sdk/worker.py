@@ -66,7 +66,7 @@ class Worker:
         if drain_timeout < 0:
             raise ValueError(f"drain_timeout: expected seconds, not negative, found {drain_timeout}")
         if unwind_timeout is None:
-            unwind_timeout = limits.UNWIND_GRACE_S
+            unwind_timeout = limits.UNWIND_TIMEOUT_S
         elif unwind_timeout < 0:
             raise ValueError(f"unwind_timeout: expected seconds, not negative, found {unwind_timeout}")
         self._endpoint = Endpoint.resolve(address, api_key, tls)
@@ -152,7 +152,7 @@ class Worker:
             raise
         finally:
             engine.join(limits.CLOSE_TIMEOUT_S)
-            await engine.runner.cancel_rest(limits.UNWIND_GRACE_S)
+            await engine.runner.cancel_rest(limits.UNWIND_TIMEOUT_S)
             with self._lock:
                 self._engine = None
         if error is not None:

@@ -19,9 +19,6 @@ import { type Held, Holdings } from "./held.js";
 import type { Link } from "./link.js";
 import { Signal, sleep } from "./waiting.js";
 
-const LEASE_TTL_MS = 12_000;
-const DELIVERY_TTL_MS = 5_000;
-const BEAT_INTERVAL_MS = 4_000;
 const AT_RISK = 2 / 3;
 
 /**
@@ -53,10 +50,10 @@ export class Session {
     private readonly onRisk: (risk: boolean) => void,
   ) {
     this.name = answer.session;
-    this.ttl = milliseconds(answer.leaseTtl) || LEASE_TTL_MS;
-    this.deliveryTtl = milliseconds(answer.deliveryTtl) || DELIVERY_TTL_MS;
+    this.ttl = milliseconds(answer.leaseTtl) || limits.LEASE_TTL_MS;
+    this.deliveryTtl = milliseconds(answer.deliveryTtl) || limits.DELIVERY_TTL_MS;
     // A server's mistake must not make beats rarer than the TTL can bear.
-    this.beatInterval = Math.min(milliseconds(answer.beatInterval) || BEAT_INTERVAL_MS, this.ttl / 3);
+    this.beatInterval = Math.min(milliseconds(answer.beatInterval) || limits.BEAT_INTERVAL_MS, this.ttl / 3);
     this.wait = Math.min(milliseconds(answer.maxWait) || limits.LEASE_WAIT_MS, limits.LEASE_WAIT_MS);
     this.maxResults = Math.min(answer.maxResults || limits.RESULTS_PER_CALL_MAX, limits.RESULTS_PER_CALL_MAX);
     this.#renewedAt = sentAt;

@@ -94,6 +94,20 @@ public final class Lease {
         return Map.of("Idempotency-Key", effectKey(), "Rota-Fence", Long.toString(fence()));
     }
 
+    /** As {@link #effectHeaders(Duration, Duration)}, for jobs that are redriven within 14 days of their deadline. */
+    public Map<String, String> effectHeaders(Duration window) {
+        return effectHeaders(window, Limits.REDRIVE);
+    }
+
+    /**
+     * As {@link #effectHeaders()}, for a target that remembers keys for a window. Warns, once for each job type, when the job
+     * may be tried for longer, or be redriven up to so long after its deadline.
+     */
+    public Map<String, String> effectHeaders(Duration window, Duration redrive) {
+        EffectWindow.warn(type(), window, untilDeadline(), redrive);
+        return effectHeaders();
+    }
+
     /** schedules/{id} that the job comes from; empty: none. */
     public String schedule() {
         return message.getSchedule();
@@ -202,6 +216,13 @@ public final class Lease {
 
     Duration runTimeout() {
         return Spans.of(message.getRunTimeout());
+    }
+
+    /** Beyond it no further attempt is made; null: there is no such bound. */
+    private Duration untilDeadline() {
+        return message.hasDeadline()
+                ? Spans.max(Duration.ZERO, Spans.of(message.getDeadline()).minusNanos(System.nanoTime() - receivedAt))
+                : null;
     }
 
     /** When the run timeout ends, counted from receipt: the request may have been parked for long before the grant. */

@@ -39,6 +39,12 @@ final class Limits {
 
     static final Duration RENEW_INTERVAL_MAX = Duration.ofSeconds(30);
 
+    /** What stands in for a span that the server leaves out. */
+    static final Duration LEASE_TTL = Duration.ofSeconds(15);
+
+    static final Duration DELIVERY_TTL = Duration.ofSeconds(5);
+    static final Duration BEAT_INTERVAL = Duration.ofSeconds(5);
+
     static final Duration LEASE_WAIT = Duration.ofSeconds(10);
     static final Duration LEASE_ANSWER_GRACE = Duration.ofSeconds(3);
     /** A small poll costs as much as a large one: this long it is worth waiting for more free slots. */
@@ -49,7 +55,7 @@ final class Limits {
 
     static final Duration OUTCOME_LINGER = Duration.ofMillis(5);
     static final Duration COMPLETE_TIMEOUT = Duration.ofSeconds(10);
-    static final int NOTES_PER_BEAT_MAX = 500;
+    static final int BEAT_NOTES_MAX = 500;
     static final int DIRECTIVES_KEPT = 4_096;
     static final Duration BEAT_SPACING = Duration.ofMillis(10);
     static final Duration STREAM_BACKOFF_FIRST = Duration.ofMillis(100);
@@ -70,6 +76,9 @@ final class Limits {
     static final Duration TIMEOUT_REPORT_GRACE = Duration.ofSeconds(1);
     /** How long a job of a type without a handler stays away from this worker. */
     static final Duration NO_HANDLER_DELAY = Duration.ofSeconds(5);
+
+    /** How long after its deadline a dead job may be redriven, where nobody says otherwise. */
+    static final Duration REDRIVE = Duration.ofDays(14);
 
     private Limits() {}
 }

@@ -45,10 +45,10 @@ final class Session {
 
     Session(OpenSessionResponse answer, long sentAt, Runnable onEnd) {
         name = answer.getSession();
-        ttl = Spans.of(answer.getLeaseTtl(), Duration.ofSeconds(12));
-        deliveryTtl = Spans.of(answer.getDeliveryTtl(), Duration.ofSeconds(5));
+        ttl = Spans.of(answer.getLeaseTtl(), Limits.LEASE_TTL);
+        deliveryTtl = Spans.of(answer.getDeliveryTtl(), Limits.DELIVERY_TTL);
         // A server's mistake must not make beats rarer than the TTL can bear.
-        beatInterval = Spans.min(Spans.of(answer.getBeatInterval(), Duration.ofSeconds(4)), ttl.dividedBy(3));
+        beatInterval = Spans.min(Spans.of(answer.getBeatInterval(), Limits.BEAT_INTERVAL), ttl.dividedBy(3));
         wait = Spans.min(Spans.of(answer.getMaxWait(), Limits.LEASE_WAIT), Limits.LEASE_WAIT);
         int most = answer.getMaxResults() > 0 ? answer.getMaxResults() : Limits.RESULTS_PER_CALL_MAX;
         maxResults = Math.min(most, Limits.RESULTS_PER_CALL_MAX);
@@ -131,7 +131,7 @@ final class Session {
     synchronized List<Progress> takeNotes() {
         List<Progress> told = new ArrayList<>();
         for (Iterator<Map.Entry<Lease.Id, String>> left = notes.entrySet().iterator();
-                left.hasNext() && told.size() < Limits.NOTES_PER_BEAT_MAX; ) {
+                left.hasNext() && told.size() < Limits.BEAT_NOTES_MAX; ) {
             Map.Entry<Lease.Id, String> each = left.next();
             told.add(Progress.newBuilder()
                     .setJob(each.getKey().job())
