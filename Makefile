@@ -60,8 +60,9 @@ SERVED := tests/targets/test_runner.py tests/targets/test_http_runner.py tests/c
 .PHONY: unit
 unit: $(VENV)/.ready ## Tests without a server process
 	@$(PY) -m pytest -q -n 2 --dist loadfile tests/domain tests/manifest tests/cli tests/targets \
-		tests/api/test_contract.py tests/test_clock.py workers/python/tests $(SERVED:%=--ignore=%)
-	@$(PY) -m pytest -q tests/test_telemetry.py
+		tests/api/test_contract.py tests/test_clock.py tests/test_failures.py tests/telemetry workers/python/tests \
+		--ignore=tests/telemetry/test_logs.py $(SERVED:%=--ignore=%)
+	@$(PY) -m pytest -q tests/telemetry/test_logs.py
 
 .PHONY: simulation
 simulation: $(VENV)/.ready ## Seeded worlds of real coordinators over a simulated store, network and clock
