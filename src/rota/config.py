@@ -12,12 +12,14 @@ ROTA_TLS_CERT and ROTA_TLS_KEY are read by clients and workers too: they name th
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
+from rota.domain.duration import format_duration, parse_duration
 from rota.domain.errors import FailedPrecondition, InvalidArgument
+from rota.domain.wording import suggestion
 
 DEFAULT_HOME: Final = "~/.rota"
 DEFAULT_LISTEN: Final = "127.0.0.1:7070"
@@ -28,11 +30,6 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
 CONFIG_FILE_BYTES_MAX: Final = 1024 * 1024
 
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhd]))+")
-_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
-_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_DURATION_CHARS_MAX: Final = 64
 
 # Read by the SDK, the command line and the tests, not by Settings.
 _ENVIRONMENT_OF_OTHERS: Final = frozenset(
@@ -65,46 +62,6 @@ _PREFIXES_OF_OTHERS: Final = ("ROTA_TEST_", "ROTA_BENCH_")
 # Kubernetes sets these in every pod for a Service whose name begins with rota.
 _SERVICE_LINK: Final = re.compile(r"ROTA(_\w+)?(_SERVICE_HOST|_SERVICE_PORT(_\w+)?|_PORT_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)")
 _SERVICE_LINK_URL: Final = re.compile(r"ROTA(_\w+)?_PORT=(tcp|udp|sctp)://.*")
-
-
-def parse_duration(value: object) -> float:
-    """Seconds of a text such as `500ms`, `20s`, `5m`, `1h30m`, `2d`, or of a number of seconds.
-
-    Raises ValueError, whose message names what was expected and found.
-    """
-    expected = f"expected a duration such as 500ms, 20s, 5m, 1h or 2d, found {_shown(value)}"
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(expected)
-    text = value.strip() if isinstance(value, str) else ""
-    if len(text) > _DURATION_CHARS_MAX:
-        raise ValueError(expected)
-    try:
-        if not isinstance(value, str):
-            span = float(value)
-        elif _NUMBER.fullmatch(text):
-            span = float(text)
-        elif _DURATION.fullmatch(text):
-            span = sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(text))
-        else:
-            raise ValueError(expected)
-    except OverflowError:
-        raise ValueError(expected) from None
-    if not math.isfinite(span) or span < 0:
-        raise ValueError(expected)
-    return span
-
-
-def format_duration(span_s: float) -> str:
-    """The shortest text that `parse_duration` reads as the same span, in one unit."""
-    for unit in ("d", "h", "m"):
-        count = span_s / _UNITS_S[unit]
-        if count >= 1 and count == int(count):
-            return f"{int(count)}{unit}"
-    if 0 < span_s < 1 and (span_s * 1000).is_integer():
-        return f"{int(span_s * 1000)}ms"
-    if span_s == int(span_s):
-        return f"{int(span_s)}s"
-    return f"{span_s!r}s" if "e" not in repr(span_s) else repr(span_s)
 
 
 def hide_password(url: str) -> str:
@@ -461,19 +418,7 @@ def _known(key: str, name: str) -> Option:
     try:
         return OPTIONS[key]
     except KeyError:
-        raise InvalidArgument.field(name, f"no such setting; {suggestion(key, OPTIONS)}") from None
-
-
-def suggestion(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """Words that lead from an unknown name to the nearest known one, or to all.
-
-    A `prefix` common to all counts for nothing.
-    """
-    import difflib
-
-    names = {name.removeprefix(prefix): name for name in sorted(known)}
-    near = difflib.get_close_matches(word.removeprefix(prefix), names, n=1, cutoff=0.6)
-    return f"did you mean {names[near[0]]}?" if near else f"known are {', '.join(names.values())}"
+        raise InvalidArgument.field(name, f"no such setting; {suggestion(key, sorted(OPTIONS))}") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[_Given]:
@@ -501,7 +446,7 @@ def _refuse_unknown_environment(environ: Mapping[str, str]) -> None:
             or _SERVICE_LINK_URL.fullmatch(f"{name}={value}")
         ):
             continue
-        near = suggestion(name, [*_BY_ENVIRONMENT, *_ENVIRONMENT_OF_OTHERS], "ROTA_")
+        near = suggestion(name, sorted([*_BY_ENVIRONMENT, *_ENVIRONMENT_OF_OTHERS]), "ROTA_")
         raise InvalidArgument.field(name, f"no such environment variable of Rota; {near}")
 
 

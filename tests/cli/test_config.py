@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.config import OPTIONS, Settings, format_duration, hide_password, parse_duration, suggestion
+from rota.config import OPTIONS, Settings, hide_password
+from rota.domain.duration import format_duration, parse_duration
 from rota.domain.errors import InvalidArgument
+from rota.domain.wording import suggestion
 from rota.targets.command import ATTEMPT_VARIABLES
 
 
@@ -218,7 +220,7 @@ def test_a_formatted_duration_reads_as_itself(span_s: float) -> None:
 
 def test_the_nearest_name_is_suggested_whatever_all_have_in_common() -> None:
     assert suggestion("ROTA_LISEN", ["ROTA_LISTEN", "ROTA_HOME"], "ROTA_") == "did you mean ROTA_LISTEN?"
-    assert suggestion("ROTA_XYZZY", ["ROTA_LISTEN", "ROTA_HOME"], "ROTA_") == "known are ROTA_HOME, ROTA_LISTEN"
+    assert suggestion("ROTA_XYZZY", ["ROTA_LISTEN", "ROTA_HOME"], "ROTA_") == "known are ROTA_LISTEN, ROTA_HOME"
 
 
 def test_the_readme_has_each_setting_with_its_default() -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from rota.cli import exec as command
-from rota.config import parse_duration
+from rota.domain.duration import parse_duration
 from rota.targets import exec as target
 
 from ..harness import clean_environment

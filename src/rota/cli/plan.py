@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rota.config import parse_duration, suggestion
+from rota.domain.duration import parse_duration
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import CREATE_BATCH_MAX, MAX_ATTEMPTS_MAX, PRIORITY_MAX
+from rota.domain.wording import suggestion
 
 if TYPE_CHECKING:
     from rota_sdk import NewJob
@@ -95,7 +96,7 @@ def _entry(at: str, given: object) -> Entry:
     for key, value in given.items():
         read = _READERS.get(key)
         if read is None:
-            raise InvalidArgument.field(f"{at}.{key}", f"no such key; {suggestion(key, _READERS)}")
+            raise InvalidArgument.field(f"{at}.{key}", f"no such key; {suggestion(key, sorted(_READERS))}")
         try:
             values[key] = read(value)
         except ValueError as error:

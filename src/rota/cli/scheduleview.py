@@ -8,7 +8,7 @@ from rota.cli import localtime
 from rota.cli.jobview import pairs_text, payload_text
 from rota.cli.output import instant, one_line
 from rota.cli.remote import at, enum_name
-from rota.config import format_duration
+from rota.domain.duration import format_duration
 
 if TYPE_CHECKING:
     from rota_sdk.gen.rota.v1.schedules_pb2 import Backfill, Occurrence, OverlapPolicy, Schedule

@@ -1,12 +1,12 @@
 """`--unset`: options that an update takes back to their default."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from rota.domain.errors import InvalidArgument
+from rota.domain.wording import suggestion
 
 Unset = Annotated[
     list[str] | None,
@@ -24,9 +24,9 @@ def changed_options(given: Mapping[str, object | None], unset: Sequence[str] | N
     for name in unset or ():
         option = known.get(name.removeprefix("--"))
         if option is None:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            raise InvalidArgument.field("--unset", f"expected an option of this command, found {name[:40]!r}; {hint}")
+            raise InvalidArgument.field(
+                "--unset", f"expected an option of this command, found {name[:40]!r}; {suggestion(name, known)}"
+            )
         if given[option] is not None:
             raise InvalidArgument.field("--unset", f"expected {option} set or unset, found both; give one")
         taken.append(option)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rota.clock import SystemClock
-from rota.config import parse_duration
+from rota.domain.duration import parse_duration
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PAYLOAD_BYTES_MAX
 

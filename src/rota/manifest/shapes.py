@@ -11,10 +11,11 @@ from typing import Any, Final, Protocol
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from rota.config import parse_duration, suggestion
+from rota.domain.duration import parse_duration
 from rota.domain.errors import InvalidArgument
 from rota.domain.interval import iso_duration_s
 from rota.domain.text import Problems as Texts
+from rota.domain.wording import suggestion
 from rota.manifest import nodes
 from rota.manifest.nodes import describe, line
 from rota.manifest.problems import Problems
@@ -87,7 +88,7 @@ class Choice:
     def read(self, node: Node, path: str, problems: Problems) -> Any:
         if isinstance(node, ScalarNode) and node.value in self.words:
             return self.words[node.value]
-        near = suggestion(node.value, self.words) if isinstance(node, ScalarNode) else ""
+        near = suggestion(node.value, sorted(self.words)) if isinstance(node, ScalarNode) else ""
         remedy = near if near.startswith("did") else "write one of them"
         refuse(node, path, problems, f"one of {', '.join(self.words)}", remedy)
         return None
@@ -310,7 +311,7 @@ class Keys:
                 continue
             known = self.keys.get(name)
             if known is None:
-                near = suggestion(name, self.keys)
+                near = suggestion(name, sorted(self.keys))
                 problems.add(line(key), at, f"expected a known key, found {name[:60]!r}; {near}")
                 continue
             seen.add(name)

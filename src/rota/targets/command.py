@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from rota.domain.limits import PAYLOAD_BYTES_MAX
 from rota.domain.text import Problems, shown
-from rota.targets.document import kind, nearest, read_object
+from rota.domain.wording import json_kind, suggestion
+from rota.targets.document import read_object
 
 JOB_TYPE: Final = "rota.exec"
 QUEUE_DEFAULT: Final = "commands"
@@ -57,7 +58,7 @@ def parse_command(data: bytes) -> Command:
     problems = Problems()
     for key in given:
         if key not in KEYS:
-            problems.add(key[:80], f"no such key; {nearest(key, KEYS)}")
+            problems.add(key[:80], f"no such key; {suggestion(key, KEYS)}")
     argv = _program(given, problems)
     command = Command(
         argv,
@@ -88,7 +89,7 @@ def _program(given: Mapping[str, Any], problems: Problems) -> tuple[str, ...]:
         problems.add("shell", "expected together with command, found with argv, which needs no shell; leave it out")
     argv = given["argv"]
     if not isinstance(argv, list) or not argv:
-        found = "an empty one" if argv == [] else kind(argv)
+        found = "an empty one" if argv == [] else json_kind(argv)
         problems.add("argv", f'expected a list of texts, found {found}; write ["program", "argument"]')
         return ()
     for index, argument in enumerate(argv):
@@ -105,7 +106,7 @@ def _environment(given: Mapping[str, Any], problems: Problems) -> dict[str, str]
         return {}
     env = given["env"]
     if not isinstance(env, dict):
-        problems.add("env", f'expected an object of texts, found {kind(env)}; write {{"NAME": "value"}}')
+        problems.add("env", f'expected an object of texts, found {json_kind(env)}; write {{"NAME": "value"}}')
         return {}
     for name, value in env.items():
         at = f"env[{name[:40]!r}]"
@@ -138,7 +139,7 @@ def _text(given: Mapping[str, Any], key: str, problems: Problems, *, empty: bool
 
 def _is_text(at: str, value: Any, problems: Problems) -> bool:
     if not isinstance(value, str):
-        problems.add(at, f"expected a text, found {kind(value)}; put it in quotes")
+        problems.add(at, f"expected a text, found {json_kind(value)}; put it in quotes")
         return False
     problems.text(at, value, PAYLOAD_BYTES_MAX)
     return True

@@ -1,13 +1,12 @@
-"""The payload of a target's job as a JSON object, and words for what is wrong with it."""
+"""The payload of a target's job as a JSON object."""
 
-import difflib
 import json
-from collections.abc import Iterable
 from typing import Any, Final
 
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PAYLOAD_BYTES_MAX
 from rota.domain.text import too_large
+from rota.domain.wording import json_kind
 
 PAYLOAD: Final = "payload"
 
@@ -29,21 +28,10 @@ def read_object(data: bytes, what: str, example: str) -> dict[str, Any]:
             PAYLOAD, f"expected a JSON object in UTF-8, found otherwise ({error}); send one such as {example}"
         ) from None
     if not isinstance(found, dict):
-        raise InvalidArgument.field(PAYLOAD, f"expected a JSON object, found {kind(found)}; send one such as {example}")
+        raise InvalidArgument.field(
+            PAYLOAD, f"expected a JSON object, found {json_kind(found)}; send one such as {example}"
+        )
     return found
-
-
-def nearest(key: str, known: Iterable[str]) -> str:
-    """What may have been meant by a key that is not known."""
-    names = list(known)
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
-
-
-def kind(value: Any) -> str:
-    """What JSON calls it."""
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 class _Twice(Exception):

@@ -3,7 +3,6 @@
 It takes the last of two spellings of one field, drops bytes that are no base64, and reads a list as an empty message.
 """
 
-import difflib
 import json
 import re
 from collections import Counter
@@ -18,6 +17,7 @@ from google.protobuf.message import Message
 from rota.api import masks
 from rota.domain.errors import InvalidArgument
 from rota.domain.text import Problems, shown
+from rota.domain.wording import json_kind, suggestion
 
 Descriptor = Any
 """Of either implementation of protobuf, which share no class."""
@@ -54,7 +54,7 @@ def load(body: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidArgument(f"body: expected JSON, found otherwise ({str(error)[:200]})") from None
     if not isinstance(value, dict):
-        raise InvalidArgument(f"body: expected a JSON object, found {_kind(value)}")
+        raise InvalidArgument(f"body: expected a JSON object, found {json_kind(value)}")
     return value
 
 
@@ -123,13 +123,13 @@ def _refuse_constant(text: str) -> Any:
 
 def _check_message(problems: Problems, descriptor: Descriptor, value: Any, at: str) -> None:
     if not isinstance(value, dict):
-        problems.add(at.rstrip("."), f"must be an object, found {_kind(value)}")
+        problems.add(at.rstrip("."), f"must be an object, found {json_kind(value)}")
         return
     given: dict[str, str] = {}
     for key, item in value.items():
         field = field_of(descriptor, key)
         if field is None:
-            problems.add(f"{at}{_readable(key)}", f"is no field of {descriptor.name}; {_near(descriptor, key)}")
+            problems.add(f"{at}{_readable(key)}", f"is no field of {descriptor.name}; {_known(descriptor, key)}")
         elif field.name in given:
             problems.add(f"{at}{field.name}", f"must be given once, found it as {given[field.name]} and as {key}")
         else:
@@ -144,7 +144,7 @@ def _check_field(problems: Problems, field: Any, value: Any, at: str) -> None:
     elif field.message_type is not None and field.message_type.GetOptions().map_entry:
         _check_map(problems, field.message_type, value, at)
     elif not isinstance(value, list):
-        problems.add(at, f"must be a list, found {_kind(value)}")
+        problems.add(at, f"must be a list, found {json_kind(value)}")
     else:
         for index, item in enumerate(value):
             _check_value(problems, field, item, f"{at}[{index}]")
@@ -152,7 +152,7 @@ def _check_field(problems: Problems, field: Any, value: Any, at: str) -> None:
 
 def _check_map(problems: Problems, entry: Descriptor, value: Any, at: str) -> None:
     if not isinstance(value, dict):
-        problems.add(at, f"must be an object, found {_kind(value)}")
+        problems.add(at, f"must be an object, found {json_kind(value)}")
         return
     for key, item in value.items():
         place = f"{at}[{_readable(key)!r}]"
@@ -177,7 +177,7 @@ def _check_value(problems: Problems, field: Any, value: Any, at: str) -> None:
 def _instant_or_span(kind: Descriptor, value: Any) -> str:
     expected = f"must be {_SPANS[kind.full_name]}"
     if not isinstance(value, str):
-        return f"{expected}, found {_kind(value)}"
+        return f"{expected}, found {json_kind(value)}"
     try:
         _ATOM_CLASSES[kind.full_name]().FromJsonString(value)
     except (ValueError, OverflowError):
@@ -192,7 +192,7 @@ def _enum(kind: Descriptor, value: Any) -> str:
         # Whether it means something is said by the call, as in gRPC.
         return ""
     names = ", ".join(kind.values_by_name)
-    found = f"{shown(value)}" if isinstance(value, str) else _kind(value)
+    found = f"{shown(value)}" if isinstance(value, str) else json_kind(value)
     return f"must be one of {names}, found {found}"
 
 
@@ -259,27 +259,12 @@ def _paths(descriptor: Descriptor, value: dict[str, Any], at: str) -> Iterator[s
 
 
 def _not(expected: str, value: Any) -> str:
-    return f"must be {expected}, found {_kind(value)}"
+    return f"must be {expected}, found {json_kind(value)}"
 
 
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a text"
-    return "a list" if isinstance(value, list) else "an object"
-
-
-def _near(descriptor: Descriptor, key: str) -> str:
-    names = list(descriptor.fields_by_camelcase_name)
-    near = difflib.get_close_matches(key[:80], [*names, *descriptor.fields_by_name], n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]}?"
-    return f"known are {', '.join(names)}" if names else "it has none"
+def _known(descriptor: Descriptor, key: str) -> str:
+    names = descriptor.fields_by_camelcase_name
+    return suggestion(key[:80], names) if names else "it has none"
 
 
 def _readable(text: str) -> str:

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from rota.domain.errors import FailedPrecondition, InvalidArgument
 from rota.domain.text import Problems, shown
-from rota.targets.document import kind, nearest
+from rota.domain.wording import json_kind, suggestion
 from rota.targets.http.address import HostPattern
 from rota.targets.http.request import CONNECTION_HEADERS, OWN_HEADERS
 from rota.targets.http.url import Url, parse_url
@@ -176,7 +176,9 @@ def read(document: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[
         if not _NAME.fullmatch(name):
             problems.add(name[:80], "expected letters, digits and ._- as a name, found others; rename it")
         elif not isinstance(given, dict):
-            problems.add(name, f'expected a table, found {kind(given)}; write [{name}] and kind = "bearer" below it')
+            problems.add(
+                name, f'expected a table, found {json_kind(given)}; write [{name}] and kind = "bearer" below it'
+            )
         else:
             credential = reader.credential(name, given)
             if credential is not None:
@@ -200,11 +202,13 @@ class _Reader:
         known = (*_COMMON, *_KEYS[scheme], *_MORE.get(scheme, ()))
         for key in given:
             if key not in known:
-                self._problems.add(f"{name}.{key[:80]}", f"no such key; {nearest(key, known)}")
+                self._problems.add(f"{name}.{key[:80]}", f"no such key; {suggestion(key, known)}")
         hosts = self._hosts(name, given)
         allow_http = given.get("allow_http", False)
         if not isinstance(allow_http, bool):
-            self._problems.add(f"{name}.allow_http", f"expected true or false, found {kind(allow_http)}; correct it")
+            self._problems.add(
+                f"{name}.allow_http", f"expected true or false, found {json_kind(allow_http)}; correct it"
+            )
         made = self._scheme(name, scheme, given)
         return Credential(name, hosts, made, allow_http is True) if made is not None else None
 
@@ -268,7 +272,7 @@ class _Reader:
 
     def _text(self, at: str, value: Any) -> str | None:
         if not isinstance(value, str) or not value:
-            what = "none" if value is None or value == "" else kind(value)
+            what = "none" if value is None or value == "" else json_kind(value)
             self._problems.add(at, f"expected a text, found {what}; write it in quotes")
             return None
         if _CONTROL.search(value):

@@ -16,6 +16,7 @@
 """
 
 import json
+import math
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
@@ -24,10 +25,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from rota.domain.duration import parse_duration
 from rota.domain.errors import InvalidArgument
 from rota.domain.limits import PAYLOAD_BYTES_MAX
 from rota.domain.text import Problems, shown
-from rota.targets.document import kind, nearest, read_object
+from rota.domain.wording import json_kind, suggestion
+from rota.targets.document import read_object
 from rota.targets.http import template
 from rota.targets.http.url import Url, parse_url
 
@@ -77,8 +80,6 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _RANGE: Final = re.compile(r"([1-5])xx|([1-5][0-9]{2})(?:-([1-5][0-9]{2}))?")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 Codes = tuple[tuple[int, int], ...]
 """Ranges of status codes, both ends included."""
@@ -130,7 +131,7 @@ def parse_request(data: bytes) -> Request:
     problems = Problems()
     for key in given:
         if key not in KEYS:
-            problems.add(key[:80], f"no such key; {nearest(key, KEYS)}")
+            problems.add(key[:80], f"no such key; {suggestion(key, KEYS)}")
     with_holes = _flag(given, "template", problems, default=True)
     body = _body(given, problems)
     request = Request(
@@ -203,7 +204,7 @@ def _method(given: Mapping[str, Any], body: Any, problems: Problems) -> str:
         return "GET" if body is None else "POST"
     method = given["method"]
     if not isinstance(method, str) or method.upper() not in METHODS:
-        found = shown(method, 20) if isinstance(method, str) else kind(method)
+        found = shown(method, 20) if isinstance(method, str) else json_kind(method)
         problems.add("method", f"expected one of {', '.join(METHODS)}, found {found}; correct it")
         return "GET"
     method = method.upper()
@@ -218,7 +219,7 @@ def _url(given: Mapping[str, Any], with_holes: bool, problems: Problems) -> str:
         return ""
     url = given["url"]
     if not isinstance(url, str):
-        problems.add("url", f"expected a text, found {kind(url)}; put it in quotes")
+        problems.add("url", f"expected a text, found {json_kind(url)}; put it in quotes")
         return ""
     sample = url
     if with_holes:
@@ -247,7 +248,7 @@ def _headers(given: Mapping[str, Any], problems: Problems) -> dict[str, str]:
         return {}
     headers = given["headers"]
     if not isinstance(headers, dict):
-        problems.add("headers", f'expected an object of texts, found {kind(headers)}; write {{"Name": "value"}}')
+        problems.add("headers", f'expected an object of texts, found {json_kind(headers)}; write {{"Name": "value"}}')
         return {}
     if len(headers) > HEADERS_MAX:
         problems.add("headers", f"expected at most {HEADERS_MAX}, found {len(headers)}; leave some out")
@@ -267,7 +268,7 @@ def _headers(given: Mapping[str, Any], problems: Problems) -> dict[str, str]:
             problems.add(at, "expected each header once, found it twice; join the values with a comma")
         seen.add(low)
         if not isinstance(value, str):
-            problems.add(at, f"expected a text, found {kind(value)}; put it in quotes")
+            problems.add(at, f"expected a text, found {json_kind(value)}; put it in quotes")
             continue
         if _CONTROL.search(value):
             problems.add(at, "expected no line breaks or control characters, found some; remove them")
@@ -288,7 +289,7 @@ def _body(given: Mapping[str, Any], problems: Problems) -> Any:
             return (
                 b64decode(text, validate=True)
                 if isinstance(text, str)
-                else problems.add("body_base64", f"expected a text, found {kind(text)}; put it in quotes")
+                else problems.add("body_base64", f"expected a text, found {json_kind(text)}; put it in quotes")
             )
         except (NotBase64, ValueError):
             problems.add("body_base64", "expected base64 with its padding, found otherwise; encode the bytes again")
@@ -311,7 +312,7 @@ def _body(given: Mapping[str, Any], problems: Problems) -> Any:
 def _auth(given: Mapping[str, Any], problems: Problems) -> str:
     auth = given.get("auth", "")
     if "auth" in given and not (isinstance(auth, str) and _NAME.fullmatch(auth)):
-        found = shown(auth, 20) if isinstance(auth, str) else kind(auth)
+        found = shown(auth, 20) if isinstance(auth, str) else json_kind(auth)
         problems.add(
             "auth",
             f"expected the name of a credential of the runner (letters, digits, ._-), found {found}; "
@@ -325,16 +326,19 @@ def _span(given: Mapping[str, Any], key: str, usual_s: float, low_s: float, high
     if key not in given:
         return usual_s
     value = given[key]
-    parts = _SPAN.fullmatch(value) if isinstance(value, str) else None
-    span_s = float(parts[1]) * _UNITS_S[parts[2]] if parts else value
-    if isinstance(span_s, bool) or not isinstance(span_s, int | float):
-        found = shown(value, 20) if isinstance(value, str) else kind(value)
-        problems.add(key, f"expected seconds, or a text such as 500ms, 30s or 5m, found {found}; correct it")
-        return usual_s
-    if not low_s <= span_s <= high_s:
-        problems.add(key, f"expected {low_s:g} to {high_s:g} seconds, found {span_s:g}; correct it")
-        return usual_s
-    return float(span_s)
+    try:
+        span_s = parse_duration(value)
+    except ValueError:
+        span_s = math.nan
+    if low_s <= span_s <= high_s:
+        return span_s
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    found = shown(str(value), 20) if is_number or isinstance(value, str) else json_kind(value)
+    problems.add(
+        key,
+        f"expected {low_s:g} to {high_s:g} seconds, or a text such as 500ms, 30s or 5m, found {found}; correct it",
+    )
+    return usual_s
 
 
 def _codes(given: Mapping[str, Any], key: str, usual: Codes, problems: Problems) -> Codes:
@@ -342,7 +346,7 @@ def _codes(given: Mapping[str, Any], key: str, usual: Codes, problems: Problems)
         return usual
     values = given[key]
     if not isinstance(values, list) or (not values and key == "success"):
-        found = "an empty one" if values == [] else kind(values)
+        found = "an empty one" if values == [] else json_kind(values)
         problems.add(key, f'expected a list of status codes such as [200, "201-204", "5xx"], found {found}')
         return usual
     codes = []
@@ -350,7 +354,7 @@ def _codes(given: Mapping[str, Any], key: str, usual: Codes, problems: Problems)
         text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
         parts = _RANGE.fullmatch(text)
         if parts is None:
-            found = shown(value, 20) if isinstance(value, str) else text or kind(value)
+            found = shown(value, 20) if isinstance(value, str) else text or json_kind(value)
             problems.add(f"{key}[{index}]", f'expected 100 to 599, "200-299" or "2xx", found {found}; correct it')
             continue
         low = int(parts[1]) * 100 if parts[1] else int(parts[2])
@@ -364,7 +368,7 @@ def _codes(given: Mapping[str, Any], key: str, usual: Codes, problems: Problems)
 def _redirects(given: Mapping[str, Any], problems: Problems) -> int:
     count = given.get("redirects", 0)
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= REDIRECTS_MAX:
-        found = count if isinstance(count, int) and not isinstance(count, bool) else kind(count)
+        found = count if isinstance(count, int) and not isinstance(count, bool) else json_kind(count)
         problems.add("redirects", f"expected 0 to {REDIRECTS_MAX}, found {found}; correct it")
         return 0
     return count
@@ -373,7 +377,7 @@ def _redirects(given: Mapping[str, Any], problems: Problems) -> int:
 def _in_doubt(given: Mapping[str, Any], problems: Problems) -> str:
     word = given.get("in_doubt", "")
     if "in_doubt" in given and word not in IN_DOUBT:
-        found = shown(word, 20) if isinstance(word, str) else kind(word)
+        found = shown(word, 20) if isinstance(word, str) else json_kind(word)
         problems.add("in_doubt", f"expected one of {', '.join(IN_DOUBT)}, found {found}; correct it")
         return ""
     return str(word)
@@ -382,7 +386,7 @@ def _in_doubt(given: Mapping[str, Any], problems: Problems) -> str:
 def _flag(given: Mapping[str, Any], key: str, problems: Problems, *, default: bool) -> bool:
     value = given.get(key, default)
     if not isinstance(value, bool):
-        problems.add(key, f"expected true or false, found {kind(value)}; correct it")
+        problems.add(key, f"expected true or false, found {json_kind(value)}; correct it")
         return default
     return value
 

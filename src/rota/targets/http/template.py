@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rota.domain.text import Problems
-from rota.targets.document import nearest
+from rota.domain.wording import suggestion
 
 NAMES: Final = (
     "job.id",
@@ -38,7 +38,7 @@ def check(at: str, text: str, problems: Problems) -> None:
     for name in sorted(holes(text).difference(NAMES)):
         problems.add(
             at,
-            f"expected a name that an attempt has, found {{{{{name}}}}}; {nearest(name, NAMES)}; "
+            f"expected a name that an attempt has, found {{{{{name}}}}}; {suggestion(name, NAMES)}; "
             'for text that holds such braces itself send "template": false',
         )
 
