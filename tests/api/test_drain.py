@@ -43,8 +43,6 @@ async def test_parked_polls_are_answered_and_outcomes_taken(start: Start) -> Non
             answer = await asyncio.wait_for(poll, 1)
             assert (list(answer.leases), answer.batch, seconds(answer.next_poll_after)) == ([], 0, 0)
             assert answer.HasField("next_poll_after")
-        pushed = await stream.directive()
-        assert pushed.kind == worker_pb2.DIRECTIVE_KIND_RECONNECT
 
         # Who is here still is served to the end.
         assert list((await stream.beat(inventory=worker.inventory)).lost) == []
@@ -134,6 +132,36 @@ async def test_a_stop_is_bounded_in_all(start: Start, monkeypatch: pytest.Monkey
         await coordinator.server.stop(1.0)
         assert 0.9 < time.monotonic() - began < 1.6
     hang.set()
+
+
+async def test_streams_move_when_nobody_can_come_back(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is sent away dials again, here as well if it could; one that stays does not hold up the end."""
+    monkeypatch.setattr("rota.api.worker.STREAM_LEAVES_S", 0.3)
+    coordinator = await start()
+    tenant = await coordinator.tenant()
+    moves, stays = await tenant.worker(), await tenant.worker()
+    written = asyncio.Event()
+    drain = coordinator.node.drain
+
+    async def slow() -> None:
+        await drain()
+        await written.wait()
+
+    monkeypatch.setattr(coordinator.node, "drain", slow)
+    async with moves.stream() as moving, stays.stream() as staying:
+        stopping = asyncio.ensure_future(coordinator.server.stop(30.0))
+        await eventually(coordinator.node.draining.is_set)
+        assert list((await moving.beat(inventory=moves.inventory)).directives) == []
+        async with moves.stream() as again:
+            assert list((await again.beat(inventory=moves.inventory)).directives) == []
+        written.set()
+        for stream in (moving, staying):
+            assert (await stream.directive()).kind == worker_pb2.DIRECTIVE_KIND_RECONNECT
+        # It is served until it is ended, and told why.
+        await staying.beat(inventory=stays.inventory)
+        found = await refusal(staying.read())
+        assert found.case == ("UNAVAILABLE", "DRAINING")
+        await asyncio.wait_for(stopping, 5)
 
 
 async def test_calls_on_their_way_are_let_end(start: Start) -> None:

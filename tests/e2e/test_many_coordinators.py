@@ -35,10 +35,10 @@ class Plane:
         self._stack = stack
         self.all: list[CoordinatorProcess] = []
 
-    def add(self) -> CoordinatorProcess:
+    def add(self, main: str | None = None) -> CoordinatorProcess:
         folder = self._folder / f"coordinator-{len(self.all)}"
         folder.mkdir()
-        added = self._stack.enter_context(CoordinatorProcess(self._database, folder, self._main))
+        added = self._stack.enter_context(CoordinatorProcess(self._database, folder, main or self._main))
         self.all.append(added)
         return added
 
@@ -182,3 +182,15 @@ def test_a_hand_over_costs_less_than_a_second(plane: Plane, starts: Starts) -> N
             client.wait_job(job.name, timeout=10)
     assert plane.balanced(1)
     assert max(lags_ms(staying.database)) < 1_000
+
+
+def test_a_worker_that_is_sent_away_does_not_hold_up_whoever_left(plane: Plane, starts: Starts) -> None:
+    """The worker dials the first address again, where the one that leaves listens until all of its work is written."""
+    leaving, staying = plane.add("tests.e2e.slow_leaver_main"), plane.add()
+    eventually(lambda: plane.balanced(2))
+    plane.worker(plane.address(), starts)
+    with staying.client() as client:
+        client.wait_job(client.create_job("quick", "x").name, timeout=10)
+        # Without an end of the worker's stream it would stay for as long as calls under way may take, 30 s.
+        assert leaving.terminate() == 0
+        client.wait_job(client.create_job("quick", "x").name, timeout=10)

@@ -78,10 +78,13 @@ def test_every_stale_write_of_a_sleeper_is_refused(database: str, tmp_path: Path
                 every_second(client, f"single-{number}", pb.OVERLAP_MODE_SKIP)
             # Due while it sleeps, and in its memory when it wakes. Nobody else has a worker for them.
             jobs = {job.id for job in client.create_jobs([NewJob("quick", "x", delay=6.0) for _ in range(60)])}
+            # In the middle of a look it would find out as it wakes, from an answer that was on its way.
+            looked = len(sleeper.process.lines)
+            eventually(lambda: "rests 0 0" in sleeper.process.lines[looked:], every_s=0.005)
             sleeper.process.signal(signal.SIGSTOP)
-            before = owned(database)
+            (first,) = owned(database)
             with CoordinatorProcess(database, folders[1]):
-                eventually(lambda: 256 in owned(database).values() and not owned(database).items() & before.items())
+                eventually(lambda: [(n, owner == first) for owner, n in owned(database).items()] == [(256, False)])
                 taken_at = now(database)
                 eventually(lambda: due(database) >= 60, within_s=20)
                 heard = len(sleeper.process.lines)

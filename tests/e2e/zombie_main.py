@@ -1,5 +1,7 @@
 """A coordinator that never doubts: it acts for its shards whatever the time is, and is slow to look whether they are
-its own still. What it asks of the database as their owner it tells, one line each: `what asked done`."""
+its own still. What it asks of the database as their owner it tells, one line each: `what asked done`.
+
+What was asked before a sleep is not told when its answer is read after it: it was the owner's own then."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,31 +20,50 @@ step, claim, fire, fire_held = Ownership._step, PgLeases.claim, PgFires.fire, Pg
 stepped_at: list[float] = []
 
 
+class Sleeps:
+    """How often the process was found to have slept; asks know whether it did since they began."""
+
+    count = 0
+
+    def tell(self, since: int, what: str, asked: int, done: int) -> None:
+        if since == self.count:
+            print(f"{what} {asked} {done}", flush=True)
+
+
+sleeps = Sleeps()
+
+
 async def late_step(self: Ownership) -> float:
     now = self.clock.monotonic()
     if stepped_at and now - stepped_at[-1] > GAP_S:
+        sleeps.count += 1
         print("woke 0 0", flush=True)
         await self.clock.sleep(LATE_S)
         print("looks 0 0", flush=True)
     stepped_at.append(self.clock.monotonic())
-    return await step(self)
+    wait_s = await step(self)
+    print("rests 0 0", flush=True)
+    return wait_s
 
 
 async def told_claim(self: PgLeases, claims: Sequence[Claim], owner: CoordinatorId) -> list[Grant]:
+    since = sleeps.count
     grants = await claim(self, claims, owner)
-    print(f"claim {len(claims)} {len(grants)}", flush=True)
+    sleeps.tell(since, "claim", len(claims), len(grants))
     return grants
 
 
 async def told_fire(self: PgFires, moves: Any, owner: CoordinatorId) -> Any:
+    since = sleeps.count
     entries, moved = await fire(self, moves, owner)
-    print(f"fire {len(moves)} {len(moved)}", flush=True)
+    sleeps.tell(since, "fire", len(moves), len(moved))
     return entries, moved
 
 
 async def told_fire_held(self: PgFires, uids: Any, owner: CoordinatorId, decide: Any) -> Any:
+    since = sleeps.count
     entries, moved = await fire_held(self, uids, owner, decide)
-    print(f"fire {len(uids)} {len(moved)}", flush=True)
+    sleeps.tell(since, "fire", len(uids), len(moved))
     return entries, moved
 
 

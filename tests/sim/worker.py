@@ -357,9 +357,7 @@ class Worker:
             if directive.id:
                 life.acknowledge[directive.id] = None
             key = (directive.job, directive.fence)
-            if directive.kind is DirectiveKind.RECONNECT:
-                self.move()
-            elif directive.kind is DirectiveKind.RESYNC:
+            if directive.kind is DirectiveKind.RESYNC:
                 life.inventory_wanted = True
             elif directive.kind is DirectiveKind.LOST:
                 self._lose(life, key, "directive")

@@ -11,7 +11,7 @@ from rota.coordinator.feeds import STILL_S
 from rota.coordinator.node import Node
 from rota.domain import draft, ids, limits
 from rota.domain.change import Position
-from rota.domain.errors import InvalidArgument, ResourceExhausted, Unavailable
+from rota.domain.errors import InvalidArgument, ResourceExhausted, leaving
 from rota.domain.ids import JobId
 from rota.domain.model import CancelMode, Identity, JobSpec, JobState, Role
 from rota.domain.text import Problems
@@ -279,7 +279,7 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
         problems.text("request_id", request_id, limits.REQUEST_ID_BYTES_MAX)
         problems.raise_any()
         if self._node.draining.is_set():
-            raise Unavailable("this coordinator is leaving; another one answers", reason="DRAINING", retry_after_s=0.5)
+            raise leaving()
         body = ids.digest(request.SerializeToString(deterministic=True)) if request_id else b""
         return CreateCall(specs, identity.tenant_id, method, request_id, body)
 

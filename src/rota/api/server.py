@@ -106,7 +106,8 @@ class Server:
         jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(node, keys, telemetry), registry)
         schedules_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleServicer(node, keys), registry)
         schedules_pb2_grpc.add_CalendarServiceServicer_to_server(CalendarServicer(node, keys), registry)
-        worker_pb2_grpc.add_WorkerServiceServicer_to_server(WorkerServicer(node, keys, telemetry), registry)
+        self._workers = WorkerServicer(node, keys, telemetry)
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(self._workers, registry)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(node, keys), registry)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._services = tuple(
@@ -135,7 +136,9 @@ class Server:
         self._watch = asyncio.create_task(self._watch_health(), name="health")
 
     async def stop(self, grace_s: float) -> None:
-        """Not ready first, then the node's own drain, then the calls on their way, at most `grace_s` in all."""
+        """Not ready first, then the node's own drain, then the calls on their way, at most `grace_s` in all.
+
+        Workers are sent away only when nobody can connect any more: they dial the same addresses again."""
         until = self._node.clock.monotonic() + grace_s
         if self._watch is not None:
             self._watch.cancel()
@@ -145,7 +148,9 @@ class Server:
         if not done:
             log.warning("the drain did not end within %g s; what is left is found again by others", grace_s)
         left_s = max(until - self._node.clock.monotonic(), 0.0)
-        await asyncio.gather(self._server.stop(left_s), *(door.stop(left_s) for door in self._doors))
+        ends = asyncio.gather(self._server.stop(left_s), *(door.stop(left_s) for door in self._doors))
+        self._workers.send_away()
+        await ends
 
     async def close(self) -> None:
         """Lets go of the address without having served."""

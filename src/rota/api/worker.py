@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
 
 from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
@@ -18,7 +18,7 @@ from rota.coordinator.members import Directive, Member
 from rota.coordinator.node import Node
 from rota.coordinator.pressure import POLL_AFTER_MAX_S
 from rota.domain import limits
-from rota.domain.errors import InvalidArgument, ResourceExhausted, RotaError, Unavailable
+from rota.domain.errors import InvalidArgument, ResourceExhausted, RotaError, leaving
 from rota.domain.ids import Fence, JobId, SessionId
 from rota.domain.model import DirectiveKind, Identity, JobSpec, Result, Role, Session, SessionState, Settlement
 from rota.domain.text import QUEUE, TYPE, Problems
@@ -32,6 +32,9 @@ RECONNECT_AT_S = MAX_CONNECTION_AGE_S * 0.8
 BEATS_PER_TTL = 3
 BEAT_EVERY_MAX_S = 30.0
 """However long the TTL: what passes nothing for a minute is cut or forgotten on the way, and pings do not count."""
+STREAM_LEAVES_S = 3.0
+"""A worker that was sent away has moved by then. One that did not, because it had moved a moment before, does when its
+stream ends."""
 POLL_AGAIN_DRAINING_S = 1.0
 ANSWERS_MAX = 1_000
 """Answers that a stream may leave unread."""
@@ -50,6 +53,16 @@ class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
         self._ttl = codec.duration(node.attendance.ttl_s)
         self._delivery_ttl = codec.duration(node.delivery_ttl_s)
         self._leases = codec.LeaseEncoder(node.attendance.ttl_s, node.delivery_ttl_s)
+        self._leaving = False
+        self._streams: set[Callable[[], None]] = set()
+        """Sends the worker of an open stream away."""
+
+    def send_away(self) -> None:
+        """Asks whoever has a stream open to go to another coordinator, and ends the streams of those who stay. Not
+        before connections are refused here, or those sent away might come back."""
+        self._leaving = True
+        for send in self._streams:
+            send()
 
     @unary(Role.WORKER)
     async def OpenSession(
@@ -163,12 +176,20 @@ class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
     ) -> None:
         held = codec.inventory(hello.inventory)
         answers: asyncio.Queue[worker_pb2.HeartbeatResponse] = asyncio.Queue(ANSWERS_MAX)
+        loop = asyncio.get_running_loop()
 
         def push(directive: Directive) -> None:
             if answers.full():
                 # Every acknowledgement repeats it.
                 return
             answers.put_nowait(worker_pb2.HeartbeatResponse(directive=codec.directive_message(directive)))
+
+        def move_on(reason: str) -> None:
+            push(Directive(0, DirectiveKind.RECONNECT, reason=reason))
+
+        def send_away() -> None:
+            move_on("this coordinator is leaving")
+            stay.reschedule(loop.time() + STREAM_LEAVES_S)
 
         async def write() -> None:
             while True:
@@ -178,18 +199,26 @@ class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
         answers.put_nowait(worker_pb2.HeartbeatResponse(ack=_ack(0, beat)))
         member.push = push
         writer = asyncio.create_task(write(), name="heartbeat writer")
-        move_on = Directive(0, DirectiveKind.RECONNECT, reason="this connection is old")
-        reconnect = asyncio.get_running_loop().call_later(RECONNECT_AT_S, push, move_on)
+        reconnect = loop.call_later(RECONNECT_AT_S, move_on, "this connection is old")
         try:
-            async for request in requests:
-                if request.WhichOneof("message") != "beat":
-                    continue
-                beat = await self._beat(member, request.beat)
-                if answers.full():
-                    raise ResourceExhausted(f"{ANSWERS_MAX} answers are unread; read the stream, or open a new one")
-                answers.put_nowait(worker_pb2.HeartbeatResponse(ack=_ack(request.beat.seq, beat)))
+            async with asyncio.timeout(None) as stay:
+                self._streams.add(send_away)
+                if self._leaving:
+                    send_away()
+                async for request in requests:
+                    if request.WhichOneof("message") != "beat":
+                        continue
+                    beat = await self._beat(member, request.beat)
+                    if answers.full():
+                        raise ResourceExhausted(f"{ANSWERS_MAX} answers are unread; read the stream, or open a new one")
+                    answers.put_nowait(worker_pb2.HeartbeatResponse(ack=_ack(request.beat.seq, beat)))
+        except TimeoutError:
+            if stay.expired():
+                raise leaving() from None
+            raise
         finally:
             # The end of a stream says nothing of the worker: only CloseSession and expiry do.
+            self._streams.discard(send_away)
             reconnect.cancel()
             writer.cancel()
             if member.push is push:
@@ -292,7 +321,7 @@ class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
 
     def _refuse_when_draining(self) -> None:
         if self._node.draining.is_set():
-            raise Unavailable("this coordinator is leaving; another one answers", reason="DRAINING", retry_after_s=0.5)
+            raise leaving()
 
 
 def _check_session(request: worker_pb2.OpenSessionRequest) -> None:

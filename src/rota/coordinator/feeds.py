@@ -15,7 +15,7 @@ from rota.coordinator.loop import Loop
 from rota.coordinator.memory import Memory
 from rota.domain import limits
 from rota.domain.change import Change, Page, Position
-from rota.domain.errors import FailedPrecondition, ResourceExhausted, Unavailable
+from rota.domain.errors import FailedPrecondition, ResourceExhausted, leaving
 from rota.domain.ids import ShardNo, TenantId
 from rota.domain.portions import Portions
 from rota.service.changes import Changes, Place
@@ -33,6 +33,8 @@ LOOK_AGAIN_S: Final = 0.05
 
 STILL_S: Final = 20.0
 """A watcher hears that nothing happened this often."""
+
+GO_ON: Final = "go on at another one with the resume_token of the last answer"
 
 T = TypeVar("T")
 
@@ -62,7 +64,7 @@ class Feed:
     async def after(self, position: Position) -> Page:
         """What comes next, perhaps with changes that were seen at the position; without any after a while."""
         if self.closed:
-            raise leaving()
+            raise leaving(GO_ON)
         last = self._last
         if position.covers(self._base):
             if self._reading is None or self._reading.done():
@@ -78,7 +80,7 @@ class Feed:
         while True:
             await wait_for_event(self._over, self._due - clock.monotonic(), clock)
             if self.closed:
-                raise leaving()
+                raise leaving(GO_ON)
             page = await self._page(self._head)
             self._head = page.after
             self._due = clock.monotonic() + (0.0 if page.more else LOOK_AGAIN_S if page.changes else LOOK_S)
@@ -112,7 +114,7 @@ class Watcher:
     def check(self) -> None:
         """Raises when the coordinator is leaving."""
         if self._feed.closed:
-            raise leaving()
+            raise leaving(GO_ON)
 
 
 class Feeds(Loop):
@@ -145,7 +147,7 @@ class Feeds(Loop):
         self._watches.add(tenant)
         try:
             if self._leaving:
-                raise leaving()
+                raise leaving(GO_ON)
             if place is None:
                 place = await asyncio.shield(owned(self._changes.begin(tenant)))
             else:
@@ -181,14 +183,6 @@ class Feeds(Loop):
         if FIRST_SHARD in self._memory.terms and await self._changes.tidy():
             return TIDY_AGAIN_S
         return EVERY_S
-
-
-def leaving() -> Unavailable:
-    return Unavailable(
-        "this coordinator is leaving; go on at another one with the resume_token of the last answer",
-        reason="DRAINING",
-        retry_after_s=0.5,
-    )
 
 
 def owned(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":

@@ -31,7 +31,7 @@ from rota.coordinator.redriver import Redriver
 from rota.coordinator.sweeper import Sweeper
 from rota.domain import limits
 from rota.domain.ids import CoordinatorId
-from rota.domain.model import DirectiveKind, Result, Settlement
+from rota.domain.model import Result, Settlement
 from rota.service.backfills import Backfills
 from rota.service.calendars import Calendars
 from rota.service.changes import Changes
@@ -294,7 +294,7 @@ class Node:
         return [loop.name for loop in self._loops if loop.stalled() and (loop.vital or not vital)]
 
     async def drain(self) -> None:
-        """Hands the shards over, answers parked polls, asks sessions to reconnect, and writes what is on its way.
+        """Hands the shards over, answers parked polls, and writes what is on its way.
 
         Shards go first, so that another owner serves them while this one waits for the rest.
         """
@@ -307,8 +307,6 @@ class Node:
             await self.ownership.leave()
         except Exception as error:
             log.warning("the shards could not be handed over, their term will run out: %s", error)
-        for member in self.memory.members:
-            member.direct(DirectiveKind.RECONNECT, reason="this coordinator is leaving")
         await self.creations.drain()
         await self.outcomes.drain()
         await self.attendance.settle_beats()

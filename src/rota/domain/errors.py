@@ -110,6 +110,11 @@ class Internal(RotaError):
     default_reason = "INTERNAL"
 
 
+def leaving(remedy: str = "another one answers") -> Unavailable:
+    """The refusal of a coordinator that takes nothing new."""
+    return Unavailable(f"this coordinator is leaving; {remedy}", reason="DRAINING", retry_after_s=0.5)
+
+
 def stale_fence(job: str, sent: int, current: int | None, cause: str) -> Aborted:
     """The refusal of an outcome whose lease is no longer the job's.
 

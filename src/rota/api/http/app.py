@@ -20,8 +20,8 @@ from rota.api.http.routes import Found, MalformedPath, Routes
 from rota.api.http.sse import Events
 from rota.api.rpc import Undecodable
 from rota.clock import Clock
-from rota.config import parse_duration
-from rota.domain.errors import InvalidArgument, ResourceExhausted, RotaError, Unavailable
+from rota.domain.duration import parse_duration
+from rota.domain.errors import InvalidArgument, ResourceExhausted, RotaError, leaving
 from rota.service.identity import Keys
 
 CALL_S_MAX: Final = 60.0
@@ -155,7 +155,7 @@ class App:
         """None: there is nobody to answer."""
         calls = self._calls
         if calls.stopping:
-            raise _leaving()
+            raise leaving()
         span_s = _span_s(request)
         until = calls.clock.monotonic() + span_s
         context = HttpContext(_metadata(request), until, calls.clock)
@@ -176,7 +176,7 @@ class App:
                 return None
             return _too_late(span_s)
         if work.cancelled():
-            raise _leaving()
+            raise leaving()
         try:
             response = work.result()
         except Refused as refused:
@@ -193,7 +193,7 @@ class App:
     ) -> None:
         calls = self._calls
         if calls.stopping:
-            raise _leaving()
+            raise leaving()
         if len(calls.streams) >= STREAMS_MAX:
             raise ResourceExhausted(
                 f"{len(calls.streams)} streams are open at this coordinator; come back later, or go to another one",
@@ -298,10 +298,6 @@ def _too_late(span_s: float) -> Response:
         "Idempotency-Key, or look"
     )
     return errors.answer(status_pb2.Status(code=code_pb2.DEADLINE_EXCEEDED, message=message))
-
-
-def _leaving() -> Unavailable:
-    return Unavailable("this coordinator is leaving; another one answers", reason="DRAINING", retry_after_s=0.5)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -19,7 +19,7 @@ from rota.api.errors import as_refusal, status_of
 from rota.api.http import errors, strictjson
 from rota.api.http.binding import RESUME_TOKEN
 from rota.api.http.context import Refused
-from rota.domain.errors import Unavailable
+from rota.domain.errors import leaving
 
 KEEP_ALIVE_S: Final = 15.0
 OPEN_S: Final = 1.0
@@ -104,8 +104,7 @@ async def _carry_out(call: Callable[[], Awaitable[Any]]) -> status_pb2.Status | 
     except Refused as refused:
         return refused.status
     except asyncio.CancelledError:
-        leaving = Unavailable("this coordinator is leaving; another one answers", reason="DRAINING", retry_after_s=0.5)
-        return status_of(leaving)
+        return status_of(leaving())
     except Exception as error:
         return status_of(as_refusal(error))
     return None
