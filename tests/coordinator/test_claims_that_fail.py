@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from rota.coordinator import dispatcher as module
+from rota.coordinator import claims as module
 from rota.domain.errors import Unavailable
 from rota.domain.model import Grant, JobState
 
@@ -20,7 +20,7 @@ class Failing:
         self.claims = 0
         self.over = False
         for node in pair.nodes.values():
-            leases = node.dispatcher._leases
+            leases = node.claims._leases
             leases.claim = partial(self._claim, leases.claim)  # type: ignore[method-assign]
 
     async def _claim(self, claim: Callable[..., Awaitable[list[Grant]]], *args: Any) -> list[Grant]:
@@ -47,14 +47,14 @@ async def test_they_are_tried_again_at_a_pace_and_told_of_once() -> None:
             await pair.go(2.0)
         assert 10 <= failing.claims <= 40
         assert pair.row(job).state is JobState.SCHEDULED
-        assert pair.a.dispatcher.undone() == ["claims"]
+        assert pair.a.claims.undone() == ["claims"]
         failing.over = True
         await pair.go(module.REST_MAX_S)
         delivery = await call
         assert delivery is not None and [grant.job_id for grant in delivery.grants] == [job]
     finally:
         module.log.removeHandler(handler)
-    assert pair.a.dispatcher.undone() == []
+    assert pair.a.claims.undone() == []
     assert pair.outcomes(job) == []
     assert [record.levelno for record in records if record.levelno >= logging.WARNING] == [logging.WARNING]
     # And the next one waits for nothing.
@@ -75,4 +75,4 @@ async def test_one_that_failed_long_ago_says_nothing_of_now() -> None:
     await pair.go(60.0)
     assert await call is None
     assert failing.claims >= 1
-    assert pair.a.dispatcher.undone() == []
+    assert pair.a.claims.undone() == []

@@ -2,8 +2,7 @@
 
 A waiting poll holds no row. Once a job is in hand, one statement claims for many polls at a time; nothing reaches a
 worker before it has committed. The claim runs in a task of its own that no RPC's cancellation reaches: when a caller
-has gone meanwhile, its grants are given back at once. A claim whose outcome is unknown is ended like a lost answer, by
-its fence, and then its jobs are looked up again.
+has gone meanwhile, its grants are given back at once.
 
 A poll for which a peer offers a better job than there is here is served by a claim at that peer.
 """
@@ -15,6 +14,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rota.clock import Clock, DatabaseClock
+from rota.coordinator.claims import Claims, not_arrived
 from rota.coordinator.demand import Demands
 from rota.coordinator.gates import Gates
 from rota.coordinator.inflight import Flight
@@ -24,15 +24,12 @@ from rota.coordinator.news import ClaimWish, Offer
 from rota.coordinator.offers import Offers
 from rota.coordinator.parking import Guest, Parking, Poll, Turn
 from rota.coordinator.peers import Peers
-from rota.coordinator.queuebook import QueueBook
-from rota.domain import ids, limiting, limits
+from rota.domain import limits
 from rota.domain.errors import RotaError, Unavailable
-from rota.domain.fairness import TURN_JOBS, Entry, Wants
-from rota.domain.ids import CoordinatorId, Fence, JobId, SessionId, ShardNo, TenantId
-from rota.domain.model import Grant, Outcome
-from rota.domain.transition import Ending
+from rota.domain.fairness import TURN_JOBS, Wants
+from rota.domain.ids import CoordinatorId, JobId, TenantId
+from rota.domain.model import Grant
 from rota.service.completions import LostLease
-from rota.service.leases import Leases
 from rota.store.port import Claim
 from rota.telemetry import Metrics
 
@@ -53,16 +50,6 @@ SHARED_FOR_S = 2.0
 GUESTS_MAX = 1_000
 """Claims of peers that wait for a connection."""
 
-REST_FIRST_S = 0.1
-REST_MAX_S = 2.0
-"""No claims for so long after one that the store could not answer, longer each time."""
-
-UNDONE_S = 20.0
-"""Claims that have failed for so long without a success are a duty that is not done."""
-
-LATELY_S = 5.0
-"""The last of them is no longer ago than this: otherwise nobody knows whether one would fail."""
-
 LEASE_BYTES_MAX = limits.PAYLOAD_BYTES_MAX + limits.HEADERS_BYTES_MAX + limits.LEASE_OVERHEAD_BYTES
 """An answer with less room than this is full."""
 
@@ -82,22 +69,26 @@ class _Share:
 
 @dataclass(slots=True)
 class _Round:
-    """One claim: who is to get which jobs, best first. `limited`: those under exact limits."""
+    """Who is to get which jobs, best first."""
 
-    plain: list[Claim] = field(default_factory=list)
-    limited: list[Claim] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
     polls: dict[Poll, _Share] = field(default_factory=dict)
     guests: list[tuple[Guest, list[JobId]]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.plain or self.limited)
+        return bool(self.claims)
+
+    def add(self, claims: Sequence[Claim]) -> list[JobId]:
+        """The jobs that are claimed."""
+        self.claims += claims
+        return [claim.entry.id for claim in claims]
 
 
 class Dispatcher:
     def __init__(
         self,
         memory: Memory,
-        leases: Leases,
+        claims: Claims,
         clock: Clock,
         database_clock: DatabaseClock,
         metrics: Metrics,
@@ -105,7 +96,6 @@ class Dispatcher:
         demands: Demands,
         offers: Offers,
         gates: Gates,
-        book: QueueBook,
         *,
         me: CoordinatorId,
         trusted: Callable[[], bool],
@@ -113,24 +103,18 @@ class Dispatcher:
         claims_at_once: int,
     ) -> None:
         self._memory = memory
-        self._leases = leases
+        self._claims = claims
         self._clock = clock
         self._database_clock = database_clock
         self._metrics = metrics
         self._peers = peers
         self._demands = demands
         self._offers = offers
-        self._gates = gates
-        self._book = book
         self._me = me
         self._trusted = trusted
         self._give_back = give_back
         self._free = claims_at_once
         self._express_free = True
-        self._resting = False
-        self._failures = 0
-        self._failing_since = 0.0
-        self._failed_at = 0.0
         self._served: dict[TenantId, int] = {}
         """Claims on their way for each tenant."""
         self._last_tenant: TenantId | None = None
@@ -140,12 +124,12 @@ class Dispatcher:
         self._waiting = Parking()
         self._guests: deque[Guest] = deque()
         self._by_call: dict[tuple[str, int], Poll] = {}
-        self._counters: dict[ShardNo, tuple[int, int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
         memory.on_ready = self.pump
         memory.on_member_gone = self.drop
         gates.on_open = self.pump
+        claims.on_rested = self.pump
 
     @property
     def parked(self) -> int:
@@ -212,7 +196,7 @@ class Dispatcher:
 
     async def claim_for(self, wish: ClaimWish, wants: Wants) -> list[Grant]:
         """Claims what is ready for a session that is attached to a peer."""
-        if self._draining or self._resting or not self._trusted() or len(self._guests) >= GUESTS_MAX:
+        if self._draining or self._claims.resting or not self._trusted() or len(self._guests) >= GUESTS_MAX:
             raise Unavailable("this coordinator grants nothing for now; try again", retry_after_s=0.1)
         guest = Guest(wish, wants, asyncio.get_running_loop().create_future())
         self._guests.append(guest)
@@ -221,7 +205,7 @@ class Dispatcher:
             return await guest.answer
         except asyncio.CancelledError:
             if guest.answer.done() and not guest.answer.cancelled():
-                self._give_back([_not_arrived(g.tenant_id, g.job_id, g.fence) for g in guest.answer.result()])
+                self._give_back([not_arrived(g.tenant_id, g.job_id, g.fence) for g in guest.answer.result()])
             raise
 
     def pump(self) -> None:
@@ -230,7 +214,7 @@ class Dispatcher:
             return
         if self._demands and self._waiting:
             self._forward()
-        if self._resting:
+        if self._claims.resting:
             return
         while self._free and (self._waiting or self._guests) and self._trusted():
             round = self._match()
@@ -320,7 +304,7 @@ class Dispatcher:
                     break
                 share.capacity -= len(entries)
                 share.bytes_left -= sum([entry.size for entry in entries])
-                share.jobs += self._mint(round, entries, poll.member.id)
+                share.jobs += round.add(self._claims.mint(entries, poll.member.id))
                 round.polls[poll] = share
                 self._waiting.served(turn, wants)
                 return len(entries)
@@ -336,25 +320,10 @@ class Dispatcher:
             entries = self._memory.ready.take(guest.wants, min(wish.capacity, room), wish.bytes_max)
             if entries:
                 room -= len(entries)
-                round.guests.append((guest, self._mint(round, entries, wish.session_id)))
+                round.guests.append((guest, round.add(self._claims.mint(entries, wish.session_id))))
             else:
                 _answer(guest, [])
         return room
-
-    def _mint(self, round: _Round, entries: Sequence[Entry], session: SessionId) -> list[JobId]:
-        minted = []
-        for entry in entries:
-            term = self._memory.terms.get(entry.shard)
-            if term is None:
-                continue
-            epoch, counter = self._counters.get(entry.shard, (term.epoch, 0))
-            counter = counter + 1 if epoch == term.epoch else 1
-            self._counters[entry.shard] = (term.epoch, counter)
-            self._memory.claiming.add(entry.id)
-            claims = round.limited if self._book.limits(entry) else round.plain
-            claims.append(Claim(entry, ids.mint_fence(term.epoch, counter), session))
-            minted.append(entry.id)
-        return minted
 
     def _start_claim(self, round: _Round, done: "Callable[[asyncio.Task[None]], None]") -> None:
         tenants = {poll.member.session.tenant_id: poll.member.tenant for poll in round.polls}
@@ -377,9 +346,7 @@ class Dispatcher:
                     del self._served[tenant]
 
     async def _grant(self, round: _Round, tenants: Mapping[TenantId, str]) -> None:
-        grants = await self._claim_plain(round.plain, tenants) if round.plain else []
-        if round.limited:
-            grants += await self._claim_limited(round.limited, tenants)
+        grants = await self._claims.grant(round.claims, tenants)
         by_job = {grant.job_id: grant for grant in grants}
         now = self._clock.monotonic()
         for guest, wanted in round.guests:
@@ -390,95 +357,11 @@ class Dispatcher:
         if grants:
             self._observe(round)
 
-    async def _claim_plain(self, claims: Sequence[Claim], tenants: Mapping[TenantId, str]) -> list[Grant]:
-        try:
-            grants = await self._leases.claim(claims, tenants, self._database_clock.now())
-        except Exception as error:
-            self._failed(claims, error)
-            return []
-        self._answered()
-        self._settle(claims, grants)
-        return grants
-
-    async def _claim_limited(self, claims: Sequence[Claim], tenants: Mapping[TenantId, str]) -> list[Grant]:
-        try:
-            found = await self._leases.claim_limited(claims, tenants, self._database_clock.now())
-        except Exception as error:
-            self._failed(claims, error)
-            return []
-        self._answered()
-        self._gates.refused(found.closed)
-        granted = {grant.job_id for grant in found.grants}
-        passed = []
-        refused = []
-        for claim in claims:
-            entry = claim.entry
-            if entry.id in granted:
-                self._gates.granted(entry)
-            elif not found.closed.keys().isdisjoint(
-                limiting.gates(entry.tenant_id, entry.queue, entry.concurrency_key)
-            ):
-                refused.append(entry)
-                continue
-            passed.append(claim)
-        self._settle(passed, found.grants)
-        for entry in refused:
-            self._memory.claimed(entry.id)
-        self._memory.accept(refused)
-        return found.grants
-
-    def _settle(self, claims: Sequence[Claim], grants: Sequence[Grant]) -> None:
-        for claim in claims:
-            self._memory.claimed(claim.entry.id)
-        if len(grants) < len(claims):
-            granted = {grant.job_id for grant in grants}
-            missed = [claim for claim in claims if claim.entry.id not in granted]
-            self._give_back([_doubt(claim) for claim in missed])
-            # A limit that was not known here may be the reason.
-            self._book.follow()
-
-    def undone(self) -> list[str]:
-        """Names what this does where it has failed for long, and lately."""
-        now = self._clock.monotonic()
-        failing = self._failures and now - self._failing_since > UNDONE_S and now - self._failed_at < LATELY_S
-        return ["claims"] if failing else []
-
-    def _answered(self) -> None:
-        if self._failures:
-            log.info("claims work again after %d failures", self._failures)
-            self._failures = 0
-
-    def _rest(self) -> None:
-        """What cannot be claimed now is looked up again and would be claimed again, as fast as the store refuses."""
-        self._failed_at = self._clock.monotonic()
-        if not self._failures:
-            self._failing_since = self._failed_at
-        self._failures += 1
-        if not self._resting:
-            self._resting = True
-            wait_s = min(REST_FIRST_S * 2.0 ** min(self._failures - 1, 10), REST_MAX_S)
-            asyncio.get_running_loop().call_later(wait_s * self._clock.rng.uniform(0.5, 1.0), self._rested)
-
-    def _rested(self) -> None:
-        self._resting = False
-        self.pump()
-
-    def _failed(self, claims: Sequence[Claim], error: Exception) -> None:
-        if isinstance(error, Unavailable):
-            self._rest()
-            if self._failures == 1:
-                log.warning("a claim of %d jobs failed, trying again: %s", len(claims), error)
-        else:
-            log.error("a claim of %d jobs failed: %s", len(claims), error, exc_info=not isinstance(error, RotaError))
-        for claim in claims:
-            self._memory.claimed(claim.entry.id)
-        self._give_back([_doubt(claim) for claim in claims])
-
     def _deliver_to(self, guest: Guest, grants: list[Grant], now: float) -> None:
         wish = guest.wish
         self._follow(grants, now, wish.poller, wish.batch, via=wish.caller)
         if not _answer(guest, grants):
-            self._give_back([_not_arrived(g.tenant_id, g.job_id, g.fence) for g in grants])
+            self._give_back([not_arrived(g.tenant_id, g.job_id, g.fence) for g in grants])
 
     def _deliver(self, poll: Poll, grants: list[Grant], batch: int, now: float) -> None:
         poll.claiming = False
@@ -576,7 +459,7 @@ class Dispatcher:
 
     def _observe(self, round: _Round) -> None:
         now = self._database_clock.now()
-        for claim in (*round.plain, *round.limited):
+        for claim in round.claims:
             self._metrics.observe("rota.lag.dispatch", max(now - claim.entry.due, 0.0))
 
     def _start(self, work: Coroutine[None, None, None], done: "Callable[[asyncio.Task[None]], None]") -> None:
@@ -653,16 +536,8 @@ class Dispatcher:
 def undelivered(deliveries: Sequence[Delivery]) -> list[LostLease]:
     """The leases of answers that did not arrive, to be given back without counting."""
     return [
-        _not_arrived(grant.tenant_id, grant.job_id, grant.fence) for delivery in deliveries for grant in delivery.grants
+        not_arrived(grant.tenant_id, grant.job_id, grant.fence) for delivery in deliveries for grant in delivery.grants
     ]
-
-
-def _doubt(claim: Claim) -> LostLease:
-    return _not_arrived(claim.entry.tenant_id, claim.entry.id, claim.fence)
-
-
-def _not_arrived(tenant: TenantId, job: JobId, fence: Fence) -> LostLease:
-    return LostLease(tenant, job, fence, Ending(Outcome.UNDELIVERED))
 
 
 def _answer(guest: Guest, grants: list[Grant]) -> bool:

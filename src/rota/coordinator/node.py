@@ -8,6 +8,7 @@ from operator import attrgetter
 from rota.clock import Clock, DatabaseClock
 from rota.coordinator.attendance import Attendance
 from rota.coordinator.auditor import Auditor
+from rota.coordinator.claims import Claims
 from rota.coordinator.commits import Batcher
 from rota.coordinator.contact import Contact
 from rota.coordinator.demand import Demands
@@ -163,9 +164,18 @@ class Node:
         self.memory.on_lease_ended = gates.lease_ended
         self.memory.on_shards_gone = gates.forget_shards
         self.memory.on_queues = self._book.follow
-        self.dispatcher = Dispatcher(
+        self.claims = Claims(
             self.memory,
             Leases(leases, id, metrics, telemetry.traces),
+            clock,
+            self.database_clock,
+            gates,
+            self._book,
+            self.reaper.give_back,
+        )
+        self.dispatcher = Dispatcher(
+            self.memory,
+            self.claims,
             clock,
             self.database_clock,
             metrics,
@@ -173,7 +183,6 @@ class Node:
             self._demands,
             self._offers,
             gates,
-            self._book,
             me=id,
             trusted=self.ownership.trusted,
             give_back=self.reaper.give_back,
@@ -259,7 +268,7 @@ class Node:
         self.ownership.undone = lambda: [
             *self.stalled(vital=True),
             *contact.undone(),
-            *self.dispatcher.undone(),
+            *self.claims.undone(),
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._measure()
