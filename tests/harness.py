@@ -59,6 +59,7 @@ class Process:
         )
         self.lines: list[str] = []
         self._grew = threading.Condition()
+        self._said_all = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -76,7 +77,7 @@ class Process:
 
         def look() -> bool:
             found[:] = [line for line in self.lines if contains in line]
-            return bool(found) or self.popen.poll() is not None
+            return bool(found) or self._said_all
 
         with self._grew:
             self._grew.wait_for(look, within_s)
@@ -109,6 +110,7 @@ class Process:
                 self.lines.append(line.decode(errors="replace").rstrip("\n"))
                 self._grew.notify_all()
         with self._grew:
+            self._said_all = True
             self._grew.notify_all()
 
 
@@ -121,7 +123,7 @@ class CoordinatorProcess:
         self.key = make_key(database)
         self.listen = "127.0.0.1:0"
         self._folder = folder
-        self._settings = {"ROTA_SESSION_TTL": "3s", "ROTA_DELIVERY_TTL": "1s", "ROTA_SHARD_TERM": "3s"} | settings
+        self._settings = {"ROTA_SESSION_TTL": "3s", "ROTA_DELIVERY_TTL": "2.5s", "ROTA_SHARD_TERM": "3s"} | settings
         self.process: Process | None = None
 
     def __enter__(self) -> Self:

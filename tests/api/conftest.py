@@ -1,5 +1,6 @@
 """Coordinators for the tests of the wire, all in one event loop, of the kind that `rota serve` has."""
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from rota.coordinator import pressure
 from rota.store.embedded import EmbeddedPostgres
 
 from .running import Running, Tenant, fresh_database, running
@@ -15,6 +17,13 @@ from .running import Running, Tenant, fresh_database, running
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is slow for a moment is no pressure: nobody is refused, and no worker asked to slow down."""
+    for name in ("SLOW_S", "REFUSE_LOW_S", "REFUSE_DEFAULT_S", "REFUSE_ALL_S"):
+        monkeypatch.setattr(pressure, name, 60.0)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -29,6 +38,13 @@ async def rota(postgres: EmbeddedPostgres) -> AsyncIterator[Running]:
 async def tenant(rota: Running) -> Tenant:
     """A tenant of the test's own at the shared coordinator."""
     return await rota.tenant()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def told(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Tenant:
+    """The tenant, while its coordinator never looks at its rows again: what it finds in time, it was told."""
+    monkeypatch.setattr(tenant.coordinator.node.poller, "_rescan_at", math.inf)
+    return tenant
 
 
 @pytest_asyncio.fixture(loop_scope="session")

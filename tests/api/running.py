@@ -41,8 +41,8 @@ CALL_S = 20.0
 
 SETTINGS: dict[str, Any] = {
     "listen": "127.0.0.1:0",
-    "session_ttl_s": 6.0,
-    "delivery_ttl_s": 6.0,
+    "session_ttl_s": 15.0,
+    "delivery_ttl_s": 15.0,
     "shard_term_s": 6.0,
     "drain_timeout_s": 2.0,
 }
@@ -333,6 +333,36 @@ class Worker:
         (status,) = await self.settle(result(lease, **fields))
         assert status.status.code == 0, status
         return status
+
+    async def waiting(self, poller: int = 0) -> None:
+        """Returns once a poll of this poller waits at the coordinator."""
+        id = self.session.removeprefix("sessions/")
+        await eventually(lambda: (id, poller) in self.tenant.coordinator.node.dispatcher._by_call)
+
+    @asynccontextmanager
+    async def alive(self, every_s: float = 0.2) -> AsyncIterator[None]:
+        """Beats all the while."""
+
+        async def beat() -> None:
+            while True:
+                await self.beat()
+                await asyncio.sleep(every_s)
+
+        beating = asyncio.ensure_future(beat())
+        try:
+            yield
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
+                await beating
+
+    async def dies(self) -> None:
+        """Its session is as after a TTL without a beat, and the coordinator looks for such."""
+        id, coordinator = self.session.removeprefix("sessions/"), self.tenant.coordinator
+        async with await psycopg.AsyncConnection.connect(coordinator.url, autocommit=True) as conn:
+            await conn.execute("UPDATE sessions SET expires_at = now() - interval '1 second' WHERE id = %s", [id])
+        coordinator.node.reaper._sweep_at = 0.0
+        coordinator.node.reaper.wake()
 
     async def close(self, mode: str = "NOW") -> int:
         request = worker_pb2.CloseSessionRequest(

@@ -40,7 +40,7 @@ async def test_parked_polls_are_answered_and_outcomes_taken(start: Start) -> Non
         await eventually(lambda: coordinator.node.dispatcher.parked == 2)
         await coordinator.node.drain()
         for poll in polls:
-            answer = await asyncio.wait_for(poll, 1)
+            answer = await asyncio.wait_for(poll, 10)
             assert (list(answer.leases), answer.batch, seconds(answer.next_poll_after)) == ([], 0, 0)
             assert answer.HasField("next_poll_after")
 
@@ -71,7 +71,11 @@ async def test_the_shards_are_handed_over_and_not_taken_back(start: Start) -> No
     coordinator = await start(shard_term_s=0.8)
     tenant = await coordinator.tenant()
     worker = await tenant.worker()
-    assert await shards(coordinator.url) == (256, 1)
+
+    async def all_held() -> bool:
+        return await shards(coordinator.url) == (256, 1)
+
+    await eventually(all_held)
     async with worker.stream():
         await coordinator.node.drain()
         assert await shards(coordinator.url) == (0, 0)
@@ -81,9 +85,9 @@ async def test_the_shards_are_handed_over_and_not_taken_back(start: Start) -> No
 
 
 async def test_another_coordinator_goes_on_at_once(start: Start) -> None:
-    leaving = await start(shard_term_s=4.0)
+    leaving = await start(shard_term_s=12.0)
     tenant = await leaving.tenant()
-    staying = await start(leaving.url, shard_term_s=4.0)
+    staying = await start(leaving.url, shard_term_s=12.0)
     heir = staying.the_same(tenant)
     worker = await heir.worker()
     names = [job.name for job in [await tenant.create() for _ in range(20)]]
@@ -91,7 +95,7 @@ async def test_another_coordinator_goes_on_at_once(start: Start) -> None:
     began = asyncio.get_running_loop().time()
     await leaving.node.drain()
     found = await poll
-    assert asyncio.get_running_loop().time() - began < 3.0
+    assert asyncio.get_running_loop().time() - began < 10.0
     assert sorted(lease.job for lease in found) == sorted(names)
     assert {lease.attempt for lease in found} == {1}
 
@@ -105,8 +109,8 @@ async def test_health_says_so_first(start: Start) -> None:
     worker = await tenant.worker()
     poll = asyncio.ensure_future(worker.poll(wait=30))
     await eventually(lambda: coordinator.node.dispatcher.parked == 1)
-    stopping = asyncio.ensure_future(coordinator.server.stop(3.0))
-    assert (await asyncio.wait_for(watch.read(), 2)).status == health_pb2.HealthCheckResponse.NOT_SERVING
+    stopping = asyncio.ensure_future(coordinator.server.stop(10.0))
+    assert (await asyncio.wait_for(watch.read(), 8)).status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert not (await poll).leases
     watch.cancel()
     await stopping
@@ -129,14 +133,15 @@ async def test_a_stop_is_bounded_in_all(start: Start, monkeypatch: pytest.Monkey
     monkeypatch.setattr(coordinator.node, "drain", slow)
     async with worker.stream():
         began = time.monotonic()
-        await coordinator.server.stop(1.0)
-        assert 0.9 < time.monotonic() - began < 1.6
+        await coordinator.server.stop(2.0)
+        assert 1.9 < time.monotonic() - began < 3.8
     hang.set()
 
 
 async def test_streams_move_when_nobody_can_come_back(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that is sent away dials again, here as well if it could; one that stays does not hold up the end."""
-    monkeypatch.setattr("rota.api.worker.STREAM_LEAVES_S", 0.3)
+    # Long enough for a beat meanwhile.
+    monkeypatch.setattr("rota.api.worker.STREAM_LEAVES_S", 1.5)
     coordinator = await start()
     tenant = await coordinator.tenant()
     moves, stays = await tenant.worker(), await tenant.worker()
@@ -161,7 +166,7 @@ async def test_streams_move_when_nobody_can_come_back(start: Start, monkeypatch:
         await staying.beat(inventory=stays.inventory)
         found = await refusal(staying.read())
         assert found.case == ("UNAVAILABLE", "DRAINING")
-        await asyncio.wait_for(stopping, 5)
+        await asyncio.wait_for(stopping, 15)
 
 
 async def test_calls_on_their_way_are_let_end(start: Start) -> None:
@@ -176,7 +181,7 @@ async def test_calls_on_their_way_are_let_end(start: Start) -> None:
     began = time.monotonic()
     # It is answered as it is, well before its time.
     assert state_name((await waiting).job.state) == "READY"
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 5.0
     answers = await asyncio.gather(*creating, return_exceptions=True)
     created = [answer.job.name for answer in answers if not isinstance(answer, BaseException)]
     refused = [answer for answer in answers if isinstance(answer, grpc.aio.AioRpcError)]

@@ -170,7 +170,7 @@ async def test_a_job_that_is_held_has_started_and_is_not_moved(tenant: Tenant) -
 
 async def test_the_total_timeout_ends_the_wait(tenant: Tenant) -> None:
     worker = await tenant.worker()
-    lease, effect = await held(tenant, worker, timeouts=common_pb2.Timeouts(total=span(2)))
+    lease, effect = await held(tenant, worker, timeouts=common_pb2.Timeouts(total=span(4)))
     await eventually(lambda: _is(tenant, lease, "DEAD"))
     assert [e.name for e in await doubtful(tenant)] == [effect.name]
 
@@ -182,7 +182,7 @@ async def _is(tenant: Tenant, job: Any, state: str) -> bool:
 async def test_a_worker_that_dies_over_an_effect_leaves_it_in_doubt(
     start: Callable[..., Awaitable[Running]],
 ) -> None:
-    rota = await start(session_ttl_s=1.0, delivery_ttl_s=0.5)
+    rota = await start(session_ttl_s=60.0, delivery_ttl_s=60.0)
     tenant = await rota.tenant()
     worker = await tenant.worker()
     job = await tenant.create(retry_policy=NO_WAIT)
@@ -190,6 +190,7 @@ async def test_a_worker_that_dies_over_an_effect_leaves_it_in_doubt(
     await worker.prove()
     await begin(tenant, lease)
     assert await doubtful(tenant) == []
+    await worker.dies()
     await eventually(lambda: doubtful(tenant))
     other = await tenant.worker()
     again = await other.one()

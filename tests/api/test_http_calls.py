@@ -132,7 +132,7 @@ async def test_if_match_is_the_etag(call: Web) -> None:
 
 async def test_a_lease_waits_for_a_job_and_brings_it(tenant: Tenant, call: Web) -> None:
     opened = await call.post("/internal/sessions", {"worker": "w", "queues": ["default"], "slots": 1})
-    assert (opened.code, opened.json["beatInterval"]) == (200, "2s"), opened
+    assert (opened.code, opened.json["beatInterval"]) == (200, "5s"), opened
     session = opened.json["session"]
     ask = {"requestId": "1", "capacity": 1, "wait": "10s"}
     poll = asyncio.create_task(call.post(f"/internal/{session}:lease", ask))

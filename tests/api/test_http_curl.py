@@ -36,7 +36,7 @@ async def shell(command: list[str], tenant: Tenant, **environment: str) -> str:
 
 async def test_a_worker_with_nothing_but_curl(start: Callable[..., Awaitable[Running]]) -> None:
     # Shorter than the second job, so that it lives by beats.
-    coordinator = await start(session_ttl_s=4.0)
+    coordinator = await start(session_ttl_s=5.0)
     tenant = await coordinator.tenant()
     names = [(await tenant.create(queue="shell", data=data)).name for data in (b"one", b"sleep", b"fail")]
     script = 'read -r word || true; case $word in sleep) sleep 6 ;; fail) exit 3 ;; esac; printf "did %s" "$word"'

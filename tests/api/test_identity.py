@@ -187,7 +187,7 @@ async def test_a_key_in_use_that_is_revoked_is_refused_once_the_cache_lets_go_of
             return refusal_of(error).case == ("UNAUTHENTICATED", "UNAUTHENTICATED")
         return False
 
-    await eventually(refused, within_s=2.0)
+    await eventually(refused)
 
 
 async def test_health_and_reflection_need_no_key(rota: Running) -> None:

@@ -93,25 +93,25 @@ async def test_output_fields_of_a_wish_are_ignored(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("how", ["delay", "run_time"])
-async def test_a_job_is_leased_when_it_is_due_and_never_before(tenant: Tenant, how: str) -> None:
-    probe = await tenant.create(queue="other")
+async def test_a_job_is_leased_when_it_is_due_and_never_before(told: Tenant, how: str) -> None:
+    worker, probe = await told.worker(), await told.create(queue="other")
+    # Asks for it from before it is there.
+    poll = asyncio.ensure_future(worker.one(wait=15.0))
+    await worker.waiting()
     if how == "delay":
-        job = await tenant.create(delay=0.4)
+        job = await told.create(delay=1.0)
     else:
-        job = await tenant.create(run_time=after(probe, 0.5))
+        job = await told.create(run_time=after(probe, 1.5))
         assert job.run_time == job.due_time
     assert state_name(job.state) == "SCHEDULED"
-    worker = await tenant.worker()
-    assert await worker.lease(1) == []
-    assert await tenant.state(job) == "SCHEDULED"
-    await worker.one()
-    leased = await tenant.get(job)
+    assert (await poll).job == job.name
+    leased = await told.get(job)
     late_s = (leased.lease_time.ToDatetime() - job.due_time.ToDatetime()).total_seconds()
-    assert 0 <= late_s < 1.0, late_s
+    assert 0 <= late_s < 5.0, late_s
 
 
 async def test_ready_is_derived_from_the_clock(tenant: Tenant) -> None:
-    job = await tenant.create(delay=0.3)
+    job = await tenant.create(delay=1.0)
 
     async def states() -> tuple[str, list[str]]:
         listed = (await tenant.jobs.ListJobs(jobs_pb2.ListJobsRequest(state=jobs_pb2.JOB_STATE_READY))).jobs
@@ -122,7 +122,7 @@ async def test_ready_is_derived_from_the_clock(tenant: Tenant) -> None:
     async def ready() -> bool:
         return await states() == ("READY", [job.name])
 
-    await eventually(ready, within_s=2.0)
+    await eventually(ready)
 
 
 async def test_priority_orders_what_waits(tenant: Tenant) -> None:
@@ -131,9 +131,6 @@ async def test_priority_orders_what_waits(tenant: Tenant) -> None:
     worker = await tenant.worker()
     await tenant.ready([low, usual, high, second_high])
     assert [lease.job for lease in await worker.some(4)] == [high, second_high, usual, low]
-
-
-# request_id.
 
 
 async def test_the_same_request_again_gets_the_same_job(tenant: Tenant) -> None:
@@ -216,9 +213,6 @@ async def test_a_batch_is_repeated_as_a_whole(tenant: Tenant) -> None:
     assert found.case == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
 
 
-# Batches.
-
-
 async def test_a_thousand_jobs_in_one_call(tenant: Tenant) -> None:
     requests = [creation("t", data=str(i).encode(), priority=i % 10) for i in range(1000)]
     answer = await tenant.jobs.BatchCreateJobs(batch(*requests))
@@ -242,9 +236,6 @@ async def test_a_batch_is_all_or_none(tenant: Tenant) -> None:
     assert len((await tenant.jobs.ListJobs(jobs_pb2.ListJobsRequest())).jobs) == 1
 
 
-# Dedupe keys.
-
-
 async def test_one_job_for_a_key_as_long_as_it_lives(tenant: Tenant) -> None:
     request = creation("t", dedupe=common_pb2.Dedupe(key="k"))
     first = await tenant.jobs.CreateJob(request)
@@ -263,7 +254,7 @@ async def test_one_job_for_a_key_as_long_as_it_lives(tenant: Tenant) -> None:
 
 
 async def test_a_window_outlives_the_job_and_ends(tenant: Tenant) -> None:
-    request = creation("t", dedupe=common_pb2.Dedupe(key="k", window=span(1.0)))
+    request = creation("t", dedupe=common_pb2.Dedupe(key="k", window=span(2.0)))
     first = await tenant.jobs.CreateJob(request)
     worker = await tenant.worker()
     await worker.done(await worker.one())
@@ -272,7 +263,7 @@ async def test_a_window_outlives_the_job_and_ends(tenant: Tenant) -> None:
     async def free() -> bool:
         return not (await tenant.jobs.CreateJob(request)).existing
 
-    await eventually(free, within_s=3.0)
+    await eventually(free)
 
 
 SCOPES = [
@@ -308,9 +299,6 @@ async def test_many_at_once_with_one_key_make_one_job(tenant: Tenant) -> None:
     request = creation("t", dedupe=common_pb2.Dedupe(key="k"))
     answers = await asyncio.gather(*(tenant.jobs.CreateJob(request) for _ in range(20)))
     assert len({answer.job.name for answer in answers}) == 1
-
-
-# Reading.
 
 
 async def test_a_bare_id_and_capitals_name_a_job_too(tenant: Tenant) -> None:
@@ -386,7 +374,7 @@ async def test_waiting_is_bounded(tenant: Tenant) -> None:
         began = loop.time()
         answer = await tenant.jobs.WaitJob(jobs_pb2.WaitJobRequest(name=job.name, timeout=span(timeout)))
         assert state_name(answer.job.state) == "READY"
-        assert timeout <= loop.time() - began + 0.01 < timeout + 0.5
+        assert timeout <= loop.time() - began + 0.01 < 5.0
 
 
 async def test_whoever_stops_waiting_leaves_nothing_behind(rota: Running, tenant: Tenant) -> None:

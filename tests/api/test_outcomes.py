@@ -298,7 +298,7 @@ async def test_retry_after_only_raises_the_backoff(tenant: Tenant) -> None:
         found = await tenant.get(job)
         now = (await tenant.create(delay=3600.0)).create_time.ToDatetime()
         wait_s = (found.due_time.ToDatetime() - now).total_seconds()
-        assert expected - 3 < wait_s <= expected, (given, wait_s)
+        assert expected - 10 < wait_s <= expected, (given, wait_s)
 
 
 async def test_a_released_job_waits_as_asked_and_nothing_is_used_up(tenant: Tenant) -> None:
@@ -308,10 +308,10 @@ async def test_a_released_job_waits_as_asked_and_nothing_is_used_up(tenant: Tena
     lease = await worker.one()
     (status,) = await worker.settle(worker_pb2.Result(job=lease.job, fence=lease.fence, released=released))
     assert state_name(status.state) == "SCHEDULED"
-    assert await worker.lease(1) == []
     again = await worker.one()
     assert (again.job, again.attempt, again.attempts_counted) == (job.name, 2, 0)
-    first = (await tenant.attempts(job))[0]
+    first, second = await tenant.attempts(job)
+    assert (second.lease_time.ToDatetime() - first.end_time.ToDatetime()).total_seconds() >= 0.3
     assert (first.failure.type, first.failure.message) == ("Released", "not mine")
     assert await tenant.outcomes(job) == ["RELEASED", "UNSPECIFIED"]
 
@@ -330,9 +330,6 @@ async def test_uncounted_attempts_have_a_cap_of_their_own(tenant: Tenant) -> Non
     await worker.done(lease, released=0)
     found = await tenant.get(job)
     assert (state_name(found.state), found.attempt, found.attempts_counted) == ("DEAD", 23, 3)
-
-
-# Spawned jobs.
 
 
 async def test_spawned_jobs_come_with_the_outcome(tenant: Tenant) -> None:
@@ -418,18 +415,22 @@ async def test_a_session_that_completes_late_but_alive_is_heard(tenant: Tenant) 
     assert await tenant.state(job) == "SUCCEEDED"
 
 
-async def test_the_waiting_are_told_of_an_outcome_at_once(tenant: Tenant) -> None:
+async def test_the_waiting_are_told_of_an_outcome_at_once(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Looking again finds nothing: who waits longer than its wait was not told.
+    monkeypatch.setattr("rota.api.jobs.RECHECK_S", 60.0)
     job = await tenant.create()
     worker = await tenant.worker()
     lease = await worker.one()
-    loop = asyncio.get_running_loop()
     waiting = asyncio.ensure_future(tenant.ended(job))
-    await eventually(lambda: tenant.coordinator.node.memory._finish_waiters)
-    began = loop.time()
+    began = asyncio.get_running_loop().time()
+    waiters = tenant.coordinator.node.memory._finish_waiters
+    await eventually(lambda: job.name.removeprefix("jobs/") in waiters)
+    # So that it has looked, too.
+    await tenant.get(job)
     await worker.done(lease)
     found = await waiting
     assert state_name(found.state) == "SUCCEEDED"
-    assert loop.time() - began < 0.5, "found by looking again, not by being told"
+    assert asyncio.get_running_loop().time() - began < 8.0, "found at the end of the wait, not by being told"
 
 
 async def test_a_lease_says_what_there_is_to_know(tenant: Tenant) -> None:
@@ -445,7 +446,7 @@ async def test_a_lease_says_what_there_is_to_know(tenant: Tenant) -> None:
     lease = await worker.one()
     assert (lease.job, lease.type, lease.queue, lease.priority) == (job.name, "greet", "default", 7)
     assert (lease.attempt, lease.max_attempts, lease.attempts_counted) == (1, 7, 0)
-    assert (seconds(lease.run_timeout), seconds(lease.ttl), seconds(lease.delivery_ttl)) == (90, 6, 6)
+    assert (seconds(lease.run_timeout), seconds(lease.ttl), seconds(lease.delivery_ttl)) == (90, 15, 15)
     assert 590 < seconds(lease.deadline) <= 600
     assert lease.due_time == job.due_time
     assert lease.effect_key == job.effect_key == f"{tenant.name}/{job.name.removeprefix('jobs/')}/0"

@@ -18,7 +18,7 @@ from .test_validation import check_invalid
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SOON_S = 2.0
+SOON_S = 5.0
 
 
 async def update(tenant: Tenant, name: str, *paths: str, etag: str = "", **fields: Any) -> pb.Queue:

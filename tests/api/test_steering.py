@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from rota_sdk.gen.rota.v1 import common_pb2, jobs_pb2
@@ -16,8 +15,7 @@ from .test_validation import check_invalid
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SOON_S = 1.5
-"""Less than it takes the coordinator to find by itself what it was not told."""
+SOON_S = 5.0
 
 
 async def retry(tenant: Tenant, job: Any, *, new_generation: bool = False) -> jobs_pb2.Job:
@@ -49,14 +47,14 @@ def refused(found: Refusal, *words: str) -> None:
         assert word in found.message
 
 
-@pytest.mark.parametrize("after_s", [5.0, 600.0])
-async def test_a_job_that_waits_for_its_retry_starts_at_once(tenant: Tenant, after_s: float) -> None:
+@pytest.mark.parametrize("after_s", [9.0, 600.0])
+async def test_a_job_that_waits_for_its_retry_starts_at_once(told: Tenant, after_s: float) -> None:
     """Whether memory has a timer for it already or not."""
-    worker = await tenant.worker()
+    tenant, worker = told, await told.worker()
     job = await waits_for_retry(tenant, worker, after_s)
     assert await tenant.state(job) == "RETRY_WAIT"
     poll = asyncio.create_task(worker.lease(1, SOON_S))
-    await asyncio.sleep(0.05)
+    await worker.waiting()
     found = await retry(tenant, job)
     assert state_name(found.state) in ("READY", "LEASED")
     assert found.attempts_counted == 1
@@ -71,13 +69,13 @@ async def test_a_retry_repeated_changes_nothing(tenant: Tenant) -> None:
     assert await retry(tenant, job) == first
 
 
-async def test_a_dead_job_starts_at_once_with_a_fresh_budget(tenant: Tenant) -> None:
-    worker = await tenant.worker()
+async def test_a_dead_job_starts_at_once_with_a_fresh_budget(told: Tenant) -> None:
+    tenant, worker = told, await told.worker()
     job = await tenant.create(retry_policy=policy(1), data=b"body")
     await worker.done(await worker.one(), failed="Boom")
-    poll = asyncio.create_task(worker.lease(1, SOON_S))
-    await asyncio.sleep(0.05)
     client = await tenant.caller(Role.CLIENT)
+    poll = asyncio.create_task(worker.lease(1, SOON_S))
+    await worker.waiting()
     found = (await client.jobs.RetryJob(jobs_pb2.RetryJobRequest(name=job.name))).job
     assert state_name(found.state) in ("READY", "LEASED")
     assert found.attempts_counted == 0
@@ -115,17 +113,17 @@ async def test_what_cannot_be_retried(tenant: Tenant, rota: Running) -> None:
     check_invalid(await refusal(retry(tenant, "jobs/x")), "name")
 
 
-@pytest.mark.parametrize("delay", [5.0, 3600.0])
-async def test_a_job_moved_earlier_starts_at_once(tenant: Tenant, delay: float) -> None:
-    worker = await tenant.worker()
+@pytest.mark.parametrize("delay", [9.0, 3600.0])
+async def test_a_job_moved_earlier_starts_at_once(told: Tenant, delay: float) -> None:
+    tenant, worker = told, await told.worker()
     job = await tenant.create(delay=delay)
     poll = asyncio.create_task(worker.lease(1, SOON_S))
-    await asyncio.sleep(0.05)
+    await worker.waiting()
     found = await move(tenant, job, -86_400)
     assert state_name(found.state) in ("READY", "LEASED")
     (lease,) = await poll
     assert lease.job == job.name
-    assert abs(lease.due_time.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(seconds=5)
+    assert abs(lease.due_time.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(seconds=20)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.3])
@@ -135,7 +133,7 @@ async def test_a_job_moved_later_does_not_start_before(tenant: Tenant, delay: fl
     job = await tenant.create(delay=delay)
     if not delay:
         await tenant.ready([job])
-    found = await move(tenant, job, 1.2)
+    found = await move(tenant, job, 2.0)
     assert state_name(found.state) == "SCHEDULED"
     (lease,) = await worker.lease(1, 5.0)
     assert lease.due_time == found.due_time
@@ -143,17 +141,17 @@ async def test_a_job_moved_later_does_not_start_before(tenant: Tenant, delay: fl
 
 
 async def test_what_is_counted_from_the_due_time_moves_with_it(tenant: Tenant) -> None:
-    """Moved by an hour, a job with a second for its start is not too late in a minute."""
-    timeouts = common_pb2.Timeouts(start_by=span(1), total=span(2))
+    """Moved by an hour, a job with two seconds for its start is not too late in a minute."""
+    timeouts = common_pb2.Timeouts(start_by=span(2), total=span(3))
+    worker = await tenant.worker()
     job = await tenant.create(delay=0.2, timeouts=timeouts)
     await move(tenant, job, 3600)
-    await asyncio.sleep(1.6)
+    await asyncio.sleep(2.6)
     assert await tenant.state(job) == "SCHEDULED"
     await move(tenant, job, 0)
-    worker = await tenant.worker()
     assert (await worker.one()).job == job.name
     late = await tenant.create(delay=3600, timeouts=timeouts)
-    await move(tenant, late, -1)
+    await move(tenant, late, -2)
     assert state_name((await tenant.ended(late)).state) == "EXPIRED"
 
 
@@ -193,13 +191,12 @@ async def test_a_claim_and_a_move_at_once_have_one_winner(tenant: Tenant) -> Non
 # Poison: work that kills whoever takes it, or never arrives, is bounded.
 
 
-async def test_a_job_that_kills_its_worker_each_time_is_dead_after_its_attempts(tenant: Tenant, rota: Running) -> None:
+async def test_a_job_that_kills_its_worker_each_time_is_dead_after_its_attempts(tenant: Tenant) -> None:
     job = await tenant.create(retry_policy=policy(3))
     for _ in range(3):
         worker = await tenant.worker()
         await worker.one()
-        with psycopg.connect(rota.url) as conn:
-            conn.execute("UPDATE sessions SET expires_at = now() WHERE id = %s", [worker.session.split("/")[1]])
+        await worker.dies()
         await eventually(lambda: _not_leased(tenant, job))
     assert await tenant.state(job) == "DEAD"
     assert await tenant.outcomes(job) == ["LEASE_LOST"] * 3

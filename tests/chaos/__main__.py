@@ -44,7 +44,8 @@ def run(folder: Path, seed: str, minutes: float, rate: float) -> tuple[Findings,
     """The findings, what was done, and how long it took, in seconds."""
     span_s = minutes * 60
     with (
-        Plane(folder, random.Random(f"{seed}/plane")) as plane,
+        # Ports are no part of the seed: two runs of one seed may go on at the same time.
+        Plane(folder, random.SystemRandom()) as plane,
         Watch(plane) as watch,
         Load(plane, seed, rate) as load,
         Late(plane) as late,

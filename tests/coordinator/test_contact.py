@@ -62,3 +62,17 @@ async def test_a_worker_that_polls_or_beats_is_contact() -> None:
         member.last_beat_at = scene.clock.now
         assert scene.undone_after(PATIENCE_S - 2) == []
     assert scene.undone_after(2 * PATIENCE_S + 2) == [LOST]
+
+
+async def test_one_that_stood_still_could_hear_nobody_and_is_not_cut_off() -> None:
+    """As a process that was paused, or a machine that slept: its links have ended, and are made again in a moment."""
+    scene = Scene()
+    scene.meet(4)
+    link = scene.peers.listening(PEER)
+    assert scene.undone_after(10.0) == []
+    scene.clock.now += 3 * PATIENCE_S
+    scene.peers.deaf(PEER, link)
+    assert scene.contact.undone() == []
+    # It has as long as anybody to hear them again, and no longer.
+    assert scene.undone_after(PATIENCE_S) == []
+    assert scene.undone_after(2.0) == [LOST]

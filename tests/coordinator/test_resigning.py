@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rota.coordinator.loop import Loop
-from rota.coordinator.ownership import REST_FIRST_S, REST_MAX_S
+from rota.coordinator.ownership import AGAIN_S, REST_FIRST_S, REST_MAX_S
 from rota.domain.errors import Unavailable
 from rota.domain.ids import CoordinatorId
 
@@ -165,3 +165,25 @@ async def test_whose_term_runs_out_while_it_rests_is_not_counted_on_again() -> N
     assert scene.memory.terms == {}
     # Or the others would leave a share of the shards to one that takes none.
     assert scene.table.draining == {scene.ownership._coordinator}
+
+
+async def test_duties_that_an_outage_kept_from_all_have_time_to_be_done_again() -> None:
+    """Whoever finds the database there again as the first of its loops finds the others as the outage left them."""
+    undone: list[str] = []
+    scene = await two(undone)
+    scene.clock.now += 70.0
+    scene.table.expires[OTHER] = scene.clock.now + TERM_S
+    undone.append("poller")
+    await scene.ownership.step()
+    assert scene.table.draining == set()
+    assert len(scene.memory.terms) == 128
+    undone.clear()
+    await steps(scene, 300)
+    assert len(scene.memory.terms) == 128
+    # No longer than that, though.
+    scene.clock.now += 70.0
+    scene.table.expires[OTHER] = scene.clock.now + TERM_S
+    undone.append("poller")
+    await scene.ownership.step()
+    await steps(scene, AGAIN_S)
+    assert scene.memory.terms == {}

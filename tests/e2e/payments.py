@@ -126,7 +126,8 @@ class Orders:
 
 
 def proven(database: str) -> bool:
-    """Whether it is known of all leases that their workers have them: those have beaten since."""
+    """Whether it is known of all leases that their workers have them: those have beaten since, which they do with their
+    inventory well within the delivery TTL."""
     with psycopg.connect(database, autocommit=True) as conn:
         row = conn.execute(_PROVEN).fetchone()
     return bool(row and row[0])

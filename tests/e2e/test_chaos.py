@@ -49,6 +49,7 @@ def test_a_run_that_breaks_too_little_fails(tmp_path: Path) -> None:
     run = chaos(tmp_path / "run", "--minutes", "0.02", "--seed", SEED)
     said, told = run.communicate(timeout=170)
     assert run.returncode == 1, told
+    assert said, told
     assert json.loads(said)["wrong"] >= 1
     assert "for this to mean anything" in told
 

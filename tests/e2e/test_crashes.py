@@ -51,7 +51,7 @@ def test_a_paused_worker_wakes_after_its_lease_was_lost(
         first = coordinator.worker(HANDLERS, str(starts.file), "1")
         job = client.create_job("hold", str(gate))
         eventually(lambda: len(starts.lines()) == 1)
-        # A beat later than the delivery TTL: the coordinator knows that the worker has the lease.
+        # A later beat than the one with the inventory: the coordinator knows that the worker has the lease.
         leased_at = client.list_attempts(job.name)[0].lease_time
         eventually(
             lambda: client.list_sessions()[0].last_beat_time.ToDatetime(UTC) > leased_at + timedelta(seconds=1.2)
@@ -105,7 +105,7 @@ def test_the_coordinator_is_killed_with_a_thousand_jobs_in_flight(
         jobs = {job.id for job in client.create_jobs([NewJob("sleep", "2.0") for _ in range(1_000)])}
     worker = coordinator.worker(HANDLERS, str(starts.file), "1000")
     try:
-        eventually(lambda: len(starts.lines()) == 1_000, within_s=30)
+        eventually(lambda: len(starts.by_job()) == 1_000, within_s=30)
         coordinator.kill()
         coordinator.start()
         eventually(lambda: finished(coordinator.database) == 1_000, within_s=40)

@@ -19,6 +19,7 @@ from ..harness import CoordinatorProcess, clean_environment, eventually
 from .test_schedules import create
 
 WAITING = "the database is waited for"
+CLIENTS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,9 @@ def fired(conn: psycopg.Connection[tuple[int]]) -> int:
 
 
 def test_a_database_without_a_connection_to_spare(coordinator: CoordinatorProcess, server: EmbeddedPostgres) -> None:
-    taken = []
+    # Those of tests before this one may be on their way out, and leave room.
+    taken = [psycopg.connect(server.url, autocommit=True)]
+    eventually(lambda: taken[0].execute(CLIENTS).fetchone() == (1,))
     with pytest.raises(psycopg.OperationalError, match="too many clients"):
         while True:
             taken.append(psycopg.connect(server.url))
@@ -92,7 +95,7 @@ def test_a_database_without_a_connection_to_spare(coordinator: CoordinatorProces
     for conn in taken:
         conn.close()
     process.wait_line("listening ")
-    assert ready(coordinator.address)
+    eventually(lambda: ready(coordinator.address))
 
 
 @pytest.mark.parametrize(

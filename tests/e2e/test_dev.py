@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 START_S = 60
 pytestmark = pytest.mark.timeout(300)
-STOP_S = 20
+LATE_S = 3
+"""Half of all fires start their command within this span of their due time, on a busy machine too."""
+
+STOP_S = 60
 
 
 class Dev:
@@ -150,7 +153,7 @@ def test_the_examples_run_by_themselves_and_lose_nothing(start: Any) -> None:
     assert schedules["due"] == schedules["fired"] + sum(schedules["not_fired"].values())
     assert schedules["fired"] >= 4
     assert 0 < schedules["on_time"] <= schedules["fired"]
-    assert schedules["p50_s"] < 1
+    assert schedules["p50_s"] < LATE_S
     assert schedules["p50_s"] <= schedules["max_s"]
     assert "the crontab's first fire comes at " in said
     assert re.search(r"heartbeat  FIRED  \S+Z, started .* after it, SUCCEEDED: \d{4}-", said)
@@ -184,7 +187,7 @@ def test_schedules_fire_on_time_and_a_second_run_changes_nothing(start: Any, tmp
     assert (schedules["lost"], schedules["failed"], schedules["unchecked"]) == (0, 0, 0)
     assert schedules["not_fired"].keys() == {"SKIPPED_OVERLAP"}
     assert schedules["fired"] >= 3 + 3 + 2 + 2
-    assert schedules["p50_s"] < 1
+    assert schedules["p50_s"] < LATE_S
 
     again = start("--examples", str(folder)).ready()
     again.until("the crontab's first fire comes at")
@@ -275,7 +278,7 @@ def test_a_killed_dev_leaves_nothing_running_and_loses_nothing(start: Any) -> No
     family = dev.family()
     dev.process.kill()
     dev.process.wait()
-    assert_gone(family, 15)
+    assert_gone(family, 60)
     again = start().ready()
     assert again.told("job", "get", job["name"])["state"] == "SCHEDULED"
 

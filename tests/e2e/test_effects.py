@@ -32,6 +32,8 @@ LEDGER: list[tuple[str, bool, str, str | None, int]] = [
     ("REDO", False, "begun", None, 1),
     ("REDO", False, "called", None, 2),
 ]
+LOST = (AttemptOutcome.LEASE_LOST, AttemptOutcome.UNDELIVERED)
+"""How the attempt of a killed worker ends, which may have died before it was known to have the lease."""
 
 
 @pytest.fixture
@@ -41,6 +43,13 @@ def target(database: str) -> str:
         conn.execute("CREATE TABLE paid (job text NOT NULL, reference text)")
         effects.create_table(conn)
     return database
+
+
+@pytest.fixture
+def patient(database: str, tmp_path: Path) -> Iterator[CoordinatorProcess]:
+    """Which does not take a process that stands still for a moment for a dead one."""
+    with CoordinatorProcess(database, tmp_path, ROTA_SESSION_TTL="6s", ROTA_DELIVERY_TTL="4s") as process:
+        yield process
 
 
 def steps(file: Path) -> set[tuple[str, str]]:
@@ -55,25 +64,23 @@ def paid(target: str, job: Job) -> int:
     return int(row[0])
 
 
-def test_a_worker_is_killed_at_each_step_of_an_effect(
-    coordinator: CoordinatorProcess, target: str, tmp_path: Path
-) -> None:
+def test_a_worker_is_killed_at_each_step_of_an_effect(patient: CoordinatorProcess, target: str, tmp_path: Path) -> None:
     events = tmp_path / "steps.txt"
     wishes = [NewJob("once", {"stop": stop}) for stop, _, _ in ONCE]
     wishes += [
         NewJob("ledger", {"policy": policy, "probe": probe, "stop": stop}) for policy, probe, stop, _, _ in LEDGER
     ]
     ends = [(word, times) for _, word, times in ONCE] + [(word, times) for *_, word, times in LEDGER]
-    with coordinator.client() as client:
+    with patient.client() as client:
         jobs = client.create_jobs(wishes)
-        first = coordinator.worker(WORKER, str(events), target)
+        first = patient.worker(WORKER, str(events), target)
         second: Process | None = None
         try:
             stopped = {(wish.payload["stop"], job.id) for wish, job in zip(wishes, jobs, strict=True)}  # type: ignore
             eventually(lambda: stopped <= steps(events))
             assert doubtful(client) == []
             first.kill()
-            second = coordinator.worker(WORKER, str(events), target)
+            second = patient.worker(WORKER, str(events), target)
             asked = {job.name: word for job, (word, _) in zip(jobs, ends, strict=True) if word is not None}
             eventually(lambda: len(doubtful(client, holding=True)) == len(asked))
             for effect in doubtful(client, holding=True):
@@ -83,7 +90,7 @@ def test_a_worker_is_killed_at_each_step_of_an_effect(
                 done = client.wait_job(job.name, timeout=30)
                 assert (done.state, paid(target, job)) == (JobState.SUCCEEDED, times), wish
                 outcomes = [attempt.outcome for attempt in client.list_attempts(job.name)]
-                assert outcomes[0] is AttemptOutcome.LEASE_LOST
+                assert outcomes[0] in LOST
                 assert (
                     outcomes[1:]
                     == {
@@ -106,7 +113,8 @@ def test_the_database_is_away_when_an_attempt_with_an_effect_ends(
     """Shorter than the session's TTL: the outcome is told again until it is taken. Longer: the lease is lost, and the
     key stops the second attempt's effect."""
     gate, events = tmp_path / "gate", tmp_path / "steps.txt"
-    with CoordinatorProcess(database, tmp_path, ROTA_SESSION_TTL=f"{ttl_s}s") as coordinator:
+    delivery_ttl = {"ROTA_DELIVERY_TTL": "15s"} if ttl_s == 30 else {}
+    with CoordinatorProcess(database, tmp_path, ROTA_SESSION_TTL=f"{ttl_s}s", **delivery_ttl) as coordinator:
         worker = coordinator.worker(WORKER, str(events), target)
         try:
             with coordinator.client() as client:
@@ -124,7 +132,7 @@ def test_the_database_is_away_when_an_attempt_with_an_effect_ends(
                 assert (done.state, paid(target, job)) == (JobState.SUCCEEDED, 1)
                 outcomes = [attempt.outcome for attempt in client.list_attempts(job.name)]
                 assert outcomes[-1] is AttemptOutcome.SUCCEEDED
-                assert len(outcomes) == (1 if ttl_s == 30 else 2)
+                assert len(outcomes) == 1 if ttl_s == 30 else len(outcomes) >= 2
         finally:
             worker.kill()
 
@@ -161,18 +169,22 @@ class ByHand:
         beat = worker_pb2.Beat(seq=1, inventory=held)
         self.stub.SendHeartbeat(worker_pb2.SendHeartbeatRequest(session=self.session, beat=beat))
 
-    def complete(self, lease: worker_pb2.Lease, children: int, timeout: float = 15.0) -> Any:
+    def complete(self, lease: worker_pb2.Lease, children: int) -> Any:
+        return self.stub.CompleteJob(self._outcome(lease, children), timeout=15)
+
+    def completing(self, lease: worker_pb2.Lease, children: int) -> Any:
+        """The same call, on its way."""
+        return self.stub.CompleteJob.future(self._outcome(lease, children), timeout=60)
+
+    def _outcome(self, lease: worker_pb2.Lease, children: int) -> worker_pb2.CompleteJobRequest:
         spawned = [jobs_pb2.CreateJobRequest(job=jobs_pb2.Job(type="child", queue="other")) for _ in range(children)]
-        return self.stub.CompleteJob(
-            worker_pb2.CompleteJobRequest(
-                job=lease.job,
-                session=self.session,
-                fence=lease.fence,
-                request_id="outcome-1",
-                succeeded=worker_pb2.Succeeded(),
-                spawned=spawned,
-            ),
-            timeout=timeout,
+        return worker_pb2.CompleteJobRequest(
+            job=lease.job,
+            session=self.session,
+            fence=lease.fence,
+            request_id="outcome-1",
+            succeeded=worker_pb2.Succeeded(),
+            spawned=spawned,
         )
 
 
@@ -199,9 +211,9 @@ def test_a_coordinator_is_killed_over_an_outcome_that_spawns(
         with psycopg.connect(database) as lock:
             # Holds the outcome's transaction in its middle: after the parent's end, before the children.
             lock.execute("LOCK TABLE requests IN EXCLUSIVE MODE")
-            with pytest.raises(grpc.RpcError) as unanswered:
-                worker.complete(lease, 3, timeout=1.0)
-            assert unanswered.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED  # type: ignore[attr-defined]
+            call = worker.completing(lease, 3)
+            eventually(lambda: _held_up(database))
+            assert call.cancel()
             if not committed:
                 slow.kill()
             lock.rollback()
@@ -231,14 +243,21 @@ def _repeated(worker: ByHand, lease: worker_pb2.Lease, count: int) -> Callable[[
     return call
 
 
+def _held_up(database: str) -> bool:
+    """Whether somebody waits for the requests."""
+    with psycopg.connect(database) as conn:
+        found = conn.execute("SELECT 1 FROM pg_locks WHERE relation = 'requests'::regclass AND NOT granted").fetchone()
+    return found is not None
+
+
 def _finished(database: str, job: Job) -> bool:
     with psycopg.connect(database) as conn:
         return conn.execute("SELECT 1 FROM finished_jobs WHERE id = %s", (job.id,)).fetchone() is not None
 
 
-def test_a_stale_fence_spawns_nothing(coordinator: CoordinatorProcess, database: str) -> None:
+def test_a_stale_fence_spawns_nothing(patient: CoordinatorProcess) -> None:
     """A worker that was away for longer than its session's TTL, and comes back with an outcome."""
-    with coordinator.client() as client:
+    with patient.client() as client:
         parent = client.create_job("parent", b"")
         away = ByHand(client)
         lease = away.lease()

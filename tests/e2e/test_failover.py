@@ -116,8 +116,8 @@ def test_what_a_lagging_standby_never_heard_of(
         fences = {job: fence for _, job, _, fence in before}
         assert payments.rows() == dict.fromkeys(done, 1)
 
+        assert finished(pair.standby.url) == 0
         pair.fail_over()
-        assert finished(pair.url) == 0
         jobs = {job.id for job in known}
         eventually(lambda: finished(pair.url, jobs) == len(jobs), within_s=40)
         for job in created:

@@ -1,5 +1,6 @@
 """The faults themselves: each does what the tests that use it take for granted, and no more."""
 
+import itertools
 import socket
 import threading
 import time
@@ -14,6 +15,8 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2, worker_pb2_grpc
 from ..faults.answers import AnswerProxy, Rule
 from ..faults.tcp import DOWN, UP, Link, Network
 from ..harness import CoordinatorProcess, eventually
+
+ANSWER_S = 30.0
 
 
 class Echo:
@@ -65,8 +68,8 @@ def link(echo: Echo) -> Iterator[Link]:
 
 def connect(link: Link) -> socket.socket:
     host, _, port = link.address.rpartition(":")
-    conn = socket.create_connection((host, int(port)), 5)
-    conn.settimeout(5)
+    conn = socket.create_connection((host, int(port)), ANSWER_S)
+    conn.settimeout(ANSWER_S)
     return conn
 
 
@@ -77,7 +80,7 @@ def silent(conn: socket.socket) -> bool:
     except TimeoutError:
         return True
     finally:
-        conn.settimeout(5)
+        conn.settimeout(ANSWER_S)
 
 
 def test_what_is_held_back_arrives_when_the_silence_is_over(link: Link, echo: Echo) -> None:
@@ -101,6 +104,7 @@ def test_silence_of_one_direction(link: Link, echo: Echo, direction: str, heard:
     with connect(link) as conn:
         link.silence(direction)
         conn.sendall(b"a")
+        eventually(lambda: echo.heard == heard)
         assert silent(conn)
         assert echo.heard == heard
         link.heal()
@@ -148,14 +152,18 @@ def test_bytes_are_delayed(link: Link) -> None:
         assert time.monotonic() - sent_at >= 0.3
 
 
-def test_an_idle_connection_is_forgotten_without_a_word(link: Link, echo: Echo) -> None:
-    link.drop_idle(0.3)
+def test_an_idle_connection_is_forgotten_without_a_word(
+    link: Link, echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead_s = 0.0
+    monkeypatch.setattr(link._network._loop, "time", lambda: time.monotonic() + ahead_s)
+    link.drop_idle(60)
     with connect(link) as conn:
         for _ in range(3):
             conn.sendall(b"a")
             assert conn.recv(1) == b"a"
-            time.sleep(0.1)
-        time.sleep(0.4)
+            ahead_s += 30
+        ahead_s += 31
         conn.sendall(b"b")
         assert silent(conn)
         assert echo.heard == b"aaa"
@@ -173,10 +181,16 @@ def test_an_answer_is_lost_after_the_server_has_done_its_part(coordinator: Coord
         Client(proxy.address, api_key=coordinator.key) as client,
         Client(proxy.address, api_key=coordinator.key, timeout=1.0) as hasty,
     ):
+
+        def lose() -> int:
+            with pytest.raises(DeadlineExceeded):
+                hasty.create_job("quick", "x", request_id="one")
+            # Nothing is, where the call itself was late.
+            return proxy.counts()["CreateJob lost"]
+
         assert client.create_job("quick", "x").name
         proxy.set(Rule("CreateJob", lost=1.0))
-        with pytest.raises(DeadlineExceeded):
-            hasty.create_job("quick", "x", request_id="one")
+        eventually(lose)
         assert jobs() == 2
         proxy.set(Rule("CreateJob", unavailable=1.0))
         with pytest.raises(ConnectionFailed):
@@ -190,7 +204,6 @@ def test_an_answer_is_lost_after_the_server_has_done_its_part(coordinator: Coord
         assert refusal.value.reason == "REQUEST_ID_REUSED"
         assert jobs() == 2
         counts = proxy.counts()
-    assert counts["CreateJob lost"] == 1
     # gRPC itself makes the call again, as often as it may.
     assert counts["CreateJob unavailable"] == 4
 
@@ -202,18 +215,21 @@ def test_streams_go_through_and_are_cut(coordinator: CoordinatorProcess) -> None
         session = stub.OpenSession(
             worker_pb2.OpenSessionRequest(worker="w", queues=["default"], request_id="s"), metadata=metadata
         ).session
-        proxy.set(Rule("Heartbeat", cut_after_s=0.5))
+        proxy.set(Rule("Heartbeat", cut_after_s=3.0))
         gate = threading.Event()
 
         def beats() -> Iterator[worker_pb2.HeartbeatRequest]:
             yield worker_pb2.HeartbeatRequest(hello=worker_pb2.Hello(session=session))
-            yield worker_pb2.HeartbeatRequest(beat=worker_pb2.Beat(seq=1))
-            gate.wait(10)
+            for seq in itertools.count(1):
+                yield worker_pb2.HeartbeatRequest(beat=worker_pb2.Beat(seq=seq))
+                if gate.wait(0.5):
+                    return
 
         call = stub.Heartbeat(beats(), metadata=metadata)
         assert [next(call).ack.seq, next(call).ack.seq] == [0, 1]
         with pytest.raises(grpc.RpcError) as cut:
-            next(call)
+            for _ in call:
+                pass
         gate.set()
         assert cut.value.code() is grpc.StatusCode.UNAVAILABLE
         eventually(lambda: proxy.counts()["Heartbeat cut"] == 1)

@@ -63,9 +63,9 @@ def drained(plane: Plane, starts: Starts, jobs: Sequence[NewJob], **settings: fl
 
 
 def test_a_queue_runs_no_more_than_its_limit(plane: Plane, starts: Starts) -> None:
-    found = drained(plane, starts, [NewJob("sleep", "0.05") for _ in range(80)], max_in_flight=3)
+    found = drained(plane, starts, [NewJob("sleep", "0.1") for _ in range(80)], max_in_flight=3)
     assert most_at_once(found) == 3
-    check_nobody_starved(plane.all[0].database)
+    check_nobody_starved(plane)
 
 
 def test_a_key_runs_one_at_a_time_while_others_run(plane: Plane, starts: Starts) -> None:
@@ -79,20 +79,23 @@ def test_a_key_runs_one_at_a_time_while_others_run(plane: Plane, starts: Starts)
 def test_a_rate_is_the_rate_of_all_together(plane: Plane, starts: Starts) -> None:
     found = drained(plane, starts, [NewJob("quick", "x") for _ in range(100)], rate=25.0, rate_burst=5)
     starts_at = [start for start, _, _ in found]
-    # By the token bucket, between any two leases.
+    # By the token bucket, between any two leases. What was counted first may be written late, however late: nobody else
+    # is counted meanwhile, and no more than another burst is there after it.
     for first in range(len(starts_at)):
         for last in range(first + 1, len(starts_at)):
-            assert last - first + 1 <= 5 + 25.0 * (starts_at[last] - starts_at[first] + 0.05) + 1
-    assert starts_at[-1] - starts_at[0] < 100 / 25.0 * 1.5
+            assert last - first + 1 <= 2 * 5 + 25.0 * (starts_at[last] - starts_at[first]) + 1
+    # Nor is it less than that, wherever the machine was quick enough.
+    assert min(starts_at[first + 40] - starts_at[first] for first in range(60)) < 40 / 25.0 * 1.5
 
 
-def check_nobody_starved(database: str) -> None:
+def check_nobody_starved(plane: Plane) -> None:
     """A limit's places go round: no coordinator's jobs wait until the other has none left."""
-    with psycopg.connect(database) as conn:
+    eventually(lambda: plane.balanced(2))
+    with psycopg.connect(plane.all[0].database) as conn:
         rows = conn.execute(
             "SELECT s.owner::text FROM finished_jobs f JOIN shards s ON s.shard = "
             "(('x' || right(f.id::text, 6))::bit(24)::int + f.tenant_id * 40503) % 256 ORDER BY f.leased_at"
         ).fetchall()
     owners = [owner for (owner,) in rows]
-    assert len(set(owners)) == 2
-    assert len(set(owners[: len(owners) // 3])) == 2
+    (other,) = set(owners) - {owners[0]}
+    assert owners[0] in owners[owners.index(other) :]

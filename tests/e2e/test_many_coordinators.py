@@ -21,24 +21,28 @@ BATCH = 20
 EVERY_S = 0.1
 
 _LAGS = """
-SELECT extract(epoch FROM leased_at - due_at)::float8 FROM finished_jobs WHERE attempt = 1 ORDER BY 1
+SELECT id::text, extract(epoch FROM leased_at - due_at)::float8 FROM finished_jobs WHERE attempt = 1 ORDER BY 2
 """
 
 
 class Plane:
     """Coordinators on one database, started as a test asks for them."""
 
-    def __init__(self, database: str, folder: Path, stack: ExitStack, main: str = "tests.serve_main") -> None:
+    def __init__(
+        self, database: str, folder: Path, stack: ExitStack, main: str = "tests.serve_main", **settings: str
+    ) -> None:
         self._main = main
+        self._settings = settings
         self._database = database
         self._folder = folder
         self._stack = stack
         self.all: list[CoordinatorProcess] = []
 
-    def add(self, main: str | None = None) -> CoordinatorProcess:
+    def add(self, main: str | None = None, **settings: str) -> CoordinatorProcess:
         folder = self._folder / f"coordinator-{len(self.all)}"
         folder.mkdir()
-        added = self._stack.enter_context(CoordinatorProcess(self._database, folder, main or self._main))
+        process = CoordinatorProcess(self._database, folder, main or self._main, **self._settings | settings)
+        added = self._stack.enter_context(process)
         self.all.append(added)
         return added
 
@@ -101,9 +105,9 @@ class Load:
                     self.errors.append(error)
 
 
-def lags_ms(database: str) -> list[float]:
+def lags_ms(database: str, jobs: set[str]) -> list[float]:
     with psycopg.connect(database) as conn:
-        return [lag * 1e3 for (lag,) in conn.execute(_LAGS).fetchall()]
+        return [lag * 1e3 for job, lag in conn.execute(_LAGS).fetchall() if job in jobs]
 
 
 def test_shards_are_shared_and_any_worker_gets_any_job(plane: Plane, starts: Starts) -> None:
@@ -131,14 +135,14 @@ def test_a_plane_under_load_loses_and_doubles_nothing(
     with Load(plane, one.key) as load:
         eventually(lambda: finished(one.database) > 200, within_s=30)
         one.kill()
-        eventually(lambda: plane.balanced(2), within_s=15)
+        eventually(lambda: plane.balanced(2), within_s=30)
         before = finished(two.database)
         eventually(lambda: finished(two.database) > before + 200, within_s=30)
         assert two.terminate() == 0
         before = finished(three.database)
         eventually(lambda: finished(three.database) > before + 200, within_s=30)
         plane.add()
-        eventually(lambda: plane.balanced(2), within_s=15)
+        eventually(lambda: plane.balanced(2), within_s=30)
         before = finished(three.database)
         eventually(lambda: finished(three.database) > before + 200, within_s=30)
     jobs = load.jobs
@@ -148,7 +152,7 @@ def test_a_plane_under_load_loses_and_doubles_nothing(
         stored = {row[0] for row in conn.execute("SELECT id::text FROM finished_jobs").fetchall()}
     assert jobs <= stored
     check_each_accepted_once(three.database, stored)
-    lags = lags_ms(three.database)
+    lags = lags_ms(three.database, stored)
     p50, p99 = statistics.median(lags), lags[int(len(lags) * 0.99)]
     with capsys.disabled():
         print(f"\n{len(stored)} jobs, lag p50 {p50:.0f} ms, p99 {p99:.0f} ms, most {lags[-1]:.0f} ms")
@@ -166,12 +170,13 @@ def live(database: str) -> int:
     return int(row[0])
 
 
-def test_a_hand_over_costs_less_than_a_second(plane: Plane, starts: Starts) -> None:
-    leaving, staying = plane.add(), plane.add()
+def test_a_hand_over_is_not_waited_for(plane: Plane, starts: Starts) -> None:
+    """Nobody waits for the end of the term, nor for the next look at the shards, a quarter of it later."""
+    leaving, staying = (plane.add(ROTA_SHARD_TERM="1m") for _ in range(2))
     eventually(lambda: plane.balanced(2))
     plane.worker(staying.address, starts)
     with staying.client() as client:
-        client.wait_job(client.create_job("quick", "x").name, timeout=10)
+        client.wait_job(client.create_job("quick", "x").name, timeout=30)
         stopping = threading.Thread(target=leaving.terminate)
         stopping.start()
         created = []
@@ -179,9 +184,9 @@ def test_a_hand_over_costs_less_than_a_second(plane: Plane, starts: Starts) -> N
             created.append(client.create_job("quick", "x"))
             time.sleep(0.01)
         for job in created:
-            client.wait_job(job.name, timeout=10)
-    assert plane.balanced(1)
-    assert max(lags_ms(staying.database)) < 1_000
+            client.wait_job(job.name, timeout=30)
+    eventually(lambda: plane.balanced(1))
+    assert max(lags_ms(staying.database, {job.id for job in created})) < 3_000
 
 
 def test_a_worker_that_is_sent_away_does_not_hold_up_whoever_left(plane: Plane, starts: Starts) -> None:
@@ -190,7 +195,7 @@ def test_a_worker_that_is_sent_away_does_not_hold_up_whoever_left(plane: Plane, 
     eventually(lambda: plane.balanced(2))
     plane.worker(plane.address(), starts)
     with staying.client() as client:
-        client.wait_job(client.create_job("quick", "x").name, timeout=10)
+        client.wait_job(client.create_job("quick", "x").name, timeout=30)
         # Without an end of the worker's stream it would stay for as long as calls under way may take, 30 s.
         assert leaving.terminate() == 0
-        client.wait_job(client.create_job("quick", "x").name, timeout=10)
+        client.wait_job(client.create_job("quick", "x").name, timeout=30)

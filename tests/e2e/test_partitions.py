@@ -110,18 +110,20 @@ def test_a_worker_cannot_reach_the_coordinator(
         # Both do their work now, and the one that is cut off cannot tell.
         gate.touch()
         for job in jobs:
-            assert client.wait_job(job.name, timeout=40).state.name == "SUCCEEDED"
+            assert client.wait_job(job.name, timeout=60).state.name == "SUCCEEDED"
         link.heal()
         # Heard again, it works as before.
         later = [order(client) for _ in range(40)]
         for job in later:
-            client.wait_job(job.name, timeout=40)
+            client.wait_job(job.name, timeout=60)
         eventually(lambda: sessions(coordinator.database) == 2)
         for job in jobs:
             assert [attempt.outcome for attempt in client.list_attempts(job.name)] == [LOST, SUCCEEDED]
             result = client.get_job(job.name).result
             assert result is not None
             assert result.text() == "attempt 2"
+    # Who was cut off has tried as well, and may have been refused.
+    eventually(lambda: payments.count("paid") + payments.count("stale") >= 10 + len(later))
     if step == "running":
         check_late_fences(payments, {job.id for job in jobs})
         payments.file.write_text("")

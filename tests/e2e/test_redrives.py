@@ -1,6 +1,10 @@
 """A redrive goes on where it was, whatever is killed: no letter is lost, and none comes back twice."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import psycopg
+import pytest
 from rota_sdk import Client, NewJob, RetryPolicy
 from rota_sdk.gen.rota.admin.v1 import admin_pb2 as pb
 from rota_sdk.gen.rota.v1 import common_pb2
@@ -9,6 +13,13 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from ..harness import CoordinatorProcess, eventually
 
 LETTERS = 400
+
+
+@pytest.fixture
+def coordinator(database: str, tmp_path: Path) -> Iterator[CoordinatorProcess]:
+    """The one that buries them does not beat."""
+    with CoordinatorProcess(database, tmp_path, ROTA_SESSION_TTL="1m", ROTA_DELIVERY_TTL="30s") as process:
+        yield process
 
 
 def bury(client: Client) -> set[str]:

@@ -136,7 +136,7 @@ def trusting(authority: Authority, own: Pair | None = None) -> Tls:
     return Tls(ca=str(authority.ca.cert), cert=str(own.cert) if own else "", key=str(own.key) if own else "")
 
 
-def connect(to: CoordinatorProcess, tls: "Tls | bool", *, key: str | None = None, timeout: float = 10.0) -> Client:
+def connect(to: CoordinatorProcess, tls: "Tls | bool", *, key: str | None = None, timeout: float = 30.0) -> Client:
     return Client(to.address, api_key=to.key if key is None else key, tls=tls, timeout=timeout)
 
 
@@ -148,7 +148,7 @@ def create(client: Client) -> str:
 def refused(to: CoordinatorProcess, tls: "Tls | bool") -> str:
     """That this client does not get through, and what it is told."""
     with pytest.raises(ConnectionFailed) as failed:
-        create(connect(to, tls, timeout=4.0))
+        create(connect(to, tls))
     assert to.address in str(failed.value)
     assert to.key not in str(failed.value)
     return str(failed.value)
@@ -157,7 +157,7 @@ def refused(to: CoordinatorProcess, tls: "Tls | bool") -> str:
 def serial(of: CoordinatorProcess) -> str:
     """The certificate that a new connection is shown, as PEM."""
     host, port = of.address.rsplit(":", 1)
-    return ssl.get_server_certificate((host, int(port)), timeout=5)
+    return ssl.get_server_certificate((host, int(port)), timeout=20)
 
 
 def test_clients_and_workers_that_trust_the_authority(
@@ -172,7 +172,7 @@ def test_clients_and_workers_that_trust_the_authority(
     try:
         with connect(secure, trusting(authority)) as client:
             job = client.create_job("quick", b"through TLS")
-            done = client.wait_job(job.name, timeout=15)
+            done = client.wait_job(job.name, timeout=60)
             assert (done.state, done.result.data if done.result else b"") == (JobState.SUCCEEDED, b"through TLS")
         # TLS lets in, keys decide.
         with connect(secure, trusting(authority), key="rota_0_0") as client, pytest.raises(Unauthenticated):
@@ -217,7 +217,7 @@ def test_a_renewed_certificate_needs_no_restart(
     with connect(secure, trusting(authority)) as open_before:
         open_before.create_job("quick")
         install(authority.issue("renewed"), installed)
-        eventually(lambda: serial(secure) != first, within_s=5)
+        eventually(lambda: serial(secure) != first)
         assert serial(secure).strip() in installed.cert.read_text()
         assert create(connect(secure, trusting(authority)))
         # Connections of before go on.
@@ -240,7 +240,7 @@ def test_a_renewal_that_is_not_whole_leaves_the_old_certificate(
         assert serial(secure) == first
         assert create(connect(secure, trusting(authority)))
     install(renewed, installed)
-    eventually(lambda: serial(secure) != first, within_s=5)
+    eventually(lambda: serial(secure) != first)
     assert create(connect(secure, trusting(authority)))
 
 

@@ -24,7 +24,9 @@ def receiver() -> Iterator[OtlpReceiver]:
 
 @pytest.fixture
 def traced(database: str, tmp_path: Path, receiver: OtlpReceiver) -> Iterator[CoordinatorProcess]:
-    with CoordinatorProcess(database, tmp_path, ROTA_OTLP_ENDPOINT=receiver.endpoint) as process:
+    # Long enough for each attempt to be the only one, whoever stands still for a moment.
+    long = {"ROTA_SESSION_TTL": "6s", "ROTA_DELIVERY_TTL": "4s"}
+    with CoordinatorProcess(database, tmp_path, ROTA_OTLP_ENDPOINT=receiver.endpoint, **long) as process:
         yield process
 
 
@@ -70,7 +72,7 @@ def test_a_job_and_its_attempts_are_one_trace(traced: CoordinatorProcess, receiv
         with traced.client() as client:
             jobs = [client.create_job("flaky", retry=retry) for _ in range(3)]
             for job in jobs:
-                assert client.wait_job(job.name, timeout=20).state is JobState.SUCCEEDED
+                assert client.wait_job(job.name, timeout=60).state is JobState.SUCCEEDED
         created = [check_two_attempts(receiver, job.id) for job in jobs]
         assert [span.parent_id for span in created] == ["", "", ""]
         assert len({span.trace_id for span in created}) == 3
@@ -93,7 +95,7 @@ def test_the_callers_trace_goes_on(
         with grpc.insecure_channel(traced.address) as channel:
             job = jobs_pb2_grpc.JobServiceStub(channel).CreateJob(request, metadata=metadata).job
         with traced.client() as client:
-            assert client.wait_job(job.name, timeout=20).state is JobState.SUCCEEDED
+            assert client.wait_job(job.name, timeout=60).state is JobState.SUCCEEDED
         if traced_on:
             created = check_two_attempts(receiver, job.name.removeprefix("jobs/"))
             assert f"{created.trace_id}-{created.parent_id}" == caller[3:52]

@@ -1,9 +1,15 @@
-"""A coordinator that never doubts: it acts for its shards whatever the time is, and is slow to look whether they are
-its own still. What it asks of the database as their owner it tells, one line each: `what asked done`.
+"""A coordinator that never doubts: it acts for its shards whatever the time is, and looks whether they are its own when
+it is let. What it asks of the database as their owner it tells, one line each: `what asked done`.
 
-What was asked before a sleep is not told when its answer is read after it: it was the owner's own then."""
+While the file named by ZOMBIE exists it stops itself, between two looks: in the middle of one it would find out as it
+wakes, from an answer that was on its way. Woken, it does not look until the file is gone.
 
+What was asked before the sleep is not told when its answer is read after it: it was the owner's own then."""
+
+import os
+import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rota.coordinator.ownership import Ownership
@@ -13,15 +19,14 @@ from rota.store.fires import PgFires
 from rota.store.leases import PgLeases
 from rota.store.port import Claim
 
-GAP_S = 2.0
-LATE_S = 2.0
+SLEEPS_WHILE = Path(os.environ["ZOMBIE"])
+LOOK_EVERY_S = 0.02
 
 step, claim, fire, fire_held = Ownership._step, PgLeases.claim, PgFires.fire, PgFires.fire_held
-stepped_at: list[float] = []
 
 
 class Sleeps:
-    """How often the process was found to have slept; asks know whether it did since they began."""
+    """How often the process has slept; asks know whether it did since they began."""
 
     count = 0
 
@@ -34,16 +39,14 @@ sleeps = Sleeps()
 
 
 async def late_step(self: Ownership) -> float:
-    now = self.clock.monotonic()
-    if stepped_at and now - stepped_at[-1] > GAP_S:
+    if SLEEPS_WHILE.exists():
+        os.kill(os.getpid(), signal.SIGSTOP)
         sleeps.count += 1
         print("woke 0 0", flush=True)
-        await self.clock.sleep(LATE_S)
+        while SLEEPS_WHILE.exists():
+            await self.clock.sleep(LOOK_EVERY_S)
         print("looks 0 0", flush=True)
-    stepped_at.append(self.clock.monotonic())
-    wait_s = await step(self)
-    print("rests 0 0", flush=True)
-    return wait_s
+    return await step(self)
 
 
 async def told_claim(self: PgLeases, claims: Sequence[Claim], owner: CoordinatorId) -> list[Grant]:

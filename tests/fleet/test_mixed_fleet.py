@@ -115,6 +115,8 @@ def test_every_job_has_one_accepted_outcome_and_one_effect(
     began = time.monotonic()
     try:
         with coordinator.client() as client:
+            # Those that start sooner would leave nothing to those that start later.
+            eventually(lambda: len(client.list_sessions()) >= len(workers), within_s=WITHIN_S)
             names = create(client, rng)
             cancelled = rng.sample(names, CANCELLED)
             for at in range(len(workers)):

@@ -73,9 +73,6 @@ async def insert(conn: Connection, world: World) -> JobId:
     return job
 
 
-# What is written down.
-
-
 async def test_each_step_of_a_life_is_a_change(world: World) -> None:
     reader = await watching(world)
     spec = world.spec(labels={"a": "b"}, headers={"h": "v"})
@@ -153,9 +150,6 @@ async def test_what_is_rolled_back_is_no_change(world: World) -> None:
     assert await reader.read() == []
 
 
-# The order of commits.
-
-
 async def test_a_transaction_that_commits_late_is_not_skipped(world: World) -> None:
     reader = await watching(world)
     async with connected(world) as early, connected(world) as late:
@@ -199,9 +193,6 @@ async def test_a_strangers_transaction_holds_nobody_up(world: World) -> None:
         assert await reader.states(spec.id) == ["READY"]
 
 
-# Where it begins.
-
-
 async def test_a_watch_begins_when_all_is_over_that_may_not_have_seen_it(world: World) -> None:
     """A transaction that changed a job before the tenant was watched has written nothing down."""
     async with connected(world) as early:
@@ -231,9 +222,6 @@ async def test_a_watch_that_cannot_begin_says_why(world: World, monkeypatch: pyt
             await watching(world)
         await early.commit()
     await watching(world)
-
-
-# Where it ends.
 
 
 async def test_a_gap_is_told(lone_world: World) -> None:
@@ -286,9 +274,6 @@ async def test_numbers_from_a_restored_backup_are_not_read(lone_world: World) ->
     await world.create(spec)
     assert [change.job.id for change in await reader.read()] == [spec.id]
     assert reader.place.position.next_xid < 1_000_000
-
-
-# What is let go of.
 
 
 async def test_old_changes_are_deleted_and_whoever_wants_them_is_told(lone_world: World) -> None:

@@ -162,9 +162,6 @@ def eventually(what: Callable[[], bool], within_s: float = 10.0) -> None:
         time.sleep(0.02)
 
 
-# Life
-
-
 def test_data_survives_a_restart(make: Make, data: Path, bin_dir: Path | None) -> None:
     server = make(bin_dir=bin_dir)
     url = server.start()
@@ -201,9 +198,6 @@ def test_a_missing_database_is_made_again(make: Make) -> None:
     ask(server.start().removesuffix("rota") + "postgres", "DROP DATABASE rota")
     server.stop()
     assert ask(server.start(), "SELECT 1") == [(1,)]
-
-
-# Crashes
 
 
 def test_no_acknowledged_insert_is_lost(make: Make, data: Path, bin_dir: Path | None) -> None:
@@ -332,9 +326,6 @@ def test_stop_is_bounded(make: Make, data: Path, monkeypatch: pytest.MonkeyPatch
     eventually(lambda: alive(data) == [])
 
 
-# Refusals: what is found, and what to do
-
-
 def refused(server: EmbeddedPostgres) -> str:
     with pytest.raises(EmbeddedError) as caught:
         server.start()
@@ -449,9 +440,6 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, options: str, remedy: str) ->
     with Program(ATTEMPT, tmp_path / "data", prefix=mount) as attempt:
         told = str(attempt.says()["error"])
     assert remedy in told and str(tmp_path) in told
-
-
-# Identities
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ KILL = "SELECT pg_terminate_backend(pg_backend_pid())"
         (pg.DiskFull(), True, Unavailable),
         (pg.ReadOnlySqlTransaction(), True, Unavailable),
         (pg.CannotConnectNow(), True, Unavailable),
+        (pg.IdleInTransactionSessionTimeout(), True, Unavailable),
         (psycopg.OperationalError("lost"), True, OutcomeUnknown),
         (psycopg.OperationalError("lost"), False, Unavailable),
         (pg.AdminShutdown(), True, OutcomeUnknown),
@@ -186,6 +187,48 @@ async def test_a_statement_that_lasts_too_long_is_refused_by_the_server(
     try:
         with pytest.raises(Unavailable, match="refused for now"):
             await lane.run("SELECT pg_sleep(10)", {})
+    finally:
+        await lane.close()
+
+
+async def test_a_transaction_that_stands_still_lets_its_rows_go(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is on every lane: whoever takes over finds nothing locked by a process that does not run."""
+    monkeypatch.setattr(engine, "IDLE_IN_TRANSACTION_S", 0.1)
+    database = Database(world.url)
+    lanes = (database.claims, database.writes, database.reads, database.fires, database.upkeep, database.terms)
+    lock = "SELECT FROM shards WHERE shard = 0 FOR UPDATE"
+
+    def take_over() -> None:
+        with psycopg.connect(world.url, options="-c statement_timeout=30s") as other:
+            other.execute(lock)
+
+    async def stand_still(run: Run) -> None:
+        await run(lock, {})
+        await asyncio.to_thread(take_over)
+        await run("SELECT 1", {})
+
+    try:
+        for lane in lanes:
+            with pytest.raises(Unavailable):
+                await lane.transact(stand_still)
+            assert await lane.run("SELECT 1", {}) == [(1,)]
+    finally:
+        await database.close()
+
+
+async def test_what_is_set_for_the_database_says_how_long_a_transaction_may_stand_still(world: World) -> None:
+    lane = Lane("test", parse_url(world.url), 1, lambda kind: None)
+    setting = "SELECT current_setting('idle_in_transaction_session_timeout')"
+    name = world.url.rpartition("/")[2]
+    try:
+        assert await lane.run(setting, {}) == [("10s",)]
+        await lane.close()
+        with psycopg.connect(world.url, autocommit=True) as admin:
+            admin.execute(f"ALTER DATABASE {name} SET idle_in_transaction_session_timeout = '2s'".encode())
+            try:
+                assert await lane.run(setting, {}) == [("2s",)]
+            finally:
+                admin.execute(f"ALTER DATABASE {name} RESET idle_in_transaction_session_timeout".encode())
     finally:
         await lane.close()
 

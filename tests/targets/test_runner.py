@@ -2,8 +2,10 @@
 
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from rota_sdk import AttemptOutcome, Client, Job, JobState, Payload, RetryPolicy, Timeouts
 
 from ..harness import CoordinatorProcess, eventually
@@ -14,6 +16,13 @@ ONCE = RetryPolicy(max_attempts=1)
 AT_ONCE = RetryPolicy(max_attempts=5, initial_backoff=0, max_backoff=0)
 
 RUNNER = ("exec", "--slots", "4")
+
+
+@pytest.fixture
+def coordinator(database: str, tmp_path: Path) -> Iterator[CoordinatorProcess]:
+    """Which does not take a runner that stands still for a moment for a dead one."""
+    with CoordinatorProcess(database, tmp_path, ROTA_SESSION_TTL="6s", ROTA_DELIVERY_TTL="4s") as process:
+        yield process
 
 
 def create(client: Client, script: str, *, queue: str = "commands", run_s: float = 60.0, **options: object) -> Job:
@@ -75,7 +84,7 @@ def test_a_cancelled_job_ends_its_command(start_runner: StartRunner, client: Cli
 def test_a_command_ends_at_its_run_timeout(start_runner: StartRunner, client: Client, tmp_path: Path) -> None:
     start_runner("--grace", "500ms")
     file = tmp_path / "pid"
-    job = create(client, f"echo $$ > {file}; sleep 60", run_s=1.0, retry=ONCE)
+    job = create(client, f"echo $$ > {file}; sleep 60", run_s=3.0, retry=ONCE)
     ended = client.wait_job(job.name, WAIT_S)
     assert ended.state is JobState.DEAD
     assert ended.last_failure is not None
@@ -87,7 +96,7 @@ def test_a_command_ends_at_its_run_timeout(start_runner: StartRunner, client: Cl
 def test_a_runner_that_leaves_gives_back_what_it_had_to_stop(
     start_runner: StartRunner, client: Client, tmp_path: Path
 ) -> None:
-    leaving = start_runner("--grace", "3s", "--drain-timeout", "200ms", "--name", "leaving")
+    leaving = start_runner("--grace", "10s", "--drain-timeout", "200ms", "--name", "leaving")
     file = tmp_path / "pid"
     # Longer than the time that handlers usually get to unwind: it is given back only when it has ended.
     script = f"trap 'sleep 1.5; echo ended >> {file}.log; exit 1' TERM; echo $$ > {file}; "
@@ -96,7 +105,7 @@ def test_a_runner_that_leaves_gives_back_what_it_had_to_stop(
     pid_in(file)
     start_runner("--name", "heir")
     eventually(lambda: len(client.list_sessions()) == 2)
-    assert leaving.terminate() == 0
+    assert leaving.terminate(within_s=60) == 0
     ended = client.wait_job(job.name, WAIT_S)
     assert ended.state is JobState.SUCCEEDED
     attempts = client.list_attempts(job.name)
@@ -115,7 +124,7 @@ def test_a_second_signal_kills_what_runs(start_runner: StartRunner, client: Clie
     runner.signal(signal.SIGTERM)
     eventually(lambda: "signal: leaving" in runner.output)
     assert runs(pid)
-    assert runner.terminate(within_s=15) == 0
+    assert runner.terminate(within_s=30) == 0
     assert not runs(pid)
 
 
@@ -129,12 +138,15 @@ def test_a_killed_runner_takes_its_commands_along(start_runner: StartRunner, cli
     killed.kill()
     eventually(lambda: not runs(pid))
     assert client.wait_job(job.name, WAIT_S).state is JobState.SUCCEEDED
-    assert [a.outcome for a in client.list_attempts(job.name)] == [AttemptOutcome.LEASE_LOST, AttemptOutcome.SUCCEEDED]
+    lost, succeeded = (a.outcome for a in client.list_attempts(job.name))
+    # It may have died before it was known to have the lease.
+    assert lost in (AttemptOutcome.LEASE_LOST, AttemptOutcome.UNDELIVERED)
+    assert succeeded is AttemptOutcome.SUCCEEDED
 
 
 def test_a_key_that_is_refused(start_runner: StartRunner, coordinator: CoordinatorProcess) -> None:
     coordinator.key = "rota_nobody"
     runner = start_runner()
-    assert runner.popen.wait(20) == 1
+    assert runner.popen.wait(60) == 1
     assert "error: " in runner.output
     assert "hint: " in runner.output

@@ -122,9 +122,11 @@ class _Dev:
         key = self._home.api_key(url)
         coordinator, address, http = self._start_coordinator(url)
         holder.announce(address, url)
+        if found is None:
+            # What is printed says that Ctrl-C ends it.
+            self._stop.started = True
         self._greet(address, http, found)
         if found is None:
-            self._stop.started = True
             self._wait_for_end(coordinator)
             return Exit.OK
         called = reachable(address)

@@ -6,6 +6,10 @@ from rota.coordinator.peers import Peers
 
 LOST = "contact with workers and other coordinators"
 
+GAP_SHARE = 2
+"""A patience's share without a look is a gap: who stood still for so long could hear nobody, and has lost nobody yet.
+Looks come several times a patience."""
+
 
 class Contact:
     """An owner that is cut off from all but the database would keep its shards by renewals, and their jobs would wait
@@ -16,12 +20,14 @@ class Contact:
         self._peers = peers
         self._clock = clock
         self._patience_s = patience_s
-        self._had_at = clock.monotonic()
+        self._had_at = self._looked_at = clock.monotonic()
 
     def undone(self) -> list[str]:
         """Names what is lost, when it is for long. To be asked again and again."""
         now = self._clock.monotonic()
-        if not self._peers or self._peers.hears_any() or self._hears_worker(now - self._patience_s):
+        stood_still = now - self._looked_at > self._patience_s / GAP_SHARE
+        self._looked_at = now
+        if stood_still or not self._peers or self._peers.hears_any() or self._hears_worker(now - self._patience_s):
             self._had_at = now
         return [LOST] if now - self._had_at > self._patience_s else []
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from rota.clock import Clock, DatabaseClock
-from rota.coordinator.loop import Loop
+from rota.coordinator.loop import BACKOFF_MAX_S, Loop
 from rota.coordinator.memory import Memory
 from rota.coordinator.peers import Peers
 from rota.domain import balance
@@ -33,6 +33,9 @@ RENEW_SHARE = 4
 REST_FIRST_S = 60.0
 REST_MAX_S = 3_600.0
 """After it has resigned a coordinator comes back when this is over, each time twice as long."""
+
+AGAIN_S = 2 * BACKOFF_MAX_S
+"""What kept a term from being renewed kept other duties as well. They are tried again within half of this."""
 
 EXPIRY_MARGIN_S = 0.05
 """So long after another's term its shards are looked for."""
@@ -78,6 +81,7 @@ class Ownership(Loop):
         self._resting_until: float | None = None
         self._rest_s = REST_FIRST_S
         self._returned_at = 0.0
+        self._started_over_at = float("-inf")
         self._renewals = 0
         self._turn = asyncio.Lock()
         """Steps and take-overs never mix. Nobody waits for a peer within it, who may wait for this one."""
@@ -172,7 +176,7 @@ class Ownership(Loop):
         others = any(each.id != self._coordinator and not each.draining for each in roster.living)
         undone = self.undone()
         if self._resting_until is None:
-            if not undone or not others:
+            if not undone or not others or now - self._started_over_at < AGAIN_S:
                 return roster
             if now - self._returned_at > REST_MAX_S:
                 self._rest_s = REST_FIRST_S
@@ -265,6 +269,7 @@ class Ownership(Loop):
         # new ones come from new epochs.
         log.warning("%s: starting over with new epochs", why)
         self._trusted_until = 0.0
+        self._started_over_at = self.clock.monotonic()
         self._memory.forget_shards(frozenset(self._memory.terms))
         await self._shards.release(self._coordinator)
         await self.register()

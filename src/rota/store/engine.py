@@ -47,6 +47,10 @@ STATEMENT_TIMEOUT_S = 30
 CLIENT_DEADLINE_S = 35.0
 """When a connection says nothing at all for this long it is given up; the server's own timeout comes first."""
 
+IDLE_IN_TRANSACTION_S = 10
+"""So long the server waits for the next statement of a transaction, unless it is told otherwise for the database. One
+of a coordinator that stands still would keep its rows from whoever takes over, for as long as its machine is there."""
+
 TERMS_DEADLINE_S = 3.0
 UPKEEP_DEADLINE_S = 3_600.0
 
@@ -77,6 +81,8 @@ _HASHING = {**_SESSION, "enable_hashjoin": "on"}
 
 _UPKEEP: Mapping[str, str] = {"statement_timeout": "0", "jit": "off"}
 
+_IDLE = "idle_in_transaction_session_timeout"
+
 _SEVERAL_HOSTS = re.compile(r"(\w+)://(?:([^@/]*)@)?([^/?@]*,[^/?@]*)(/[^?]*)?(?:\?(.*))?", re.DOTALL)
 """What libpq takes and SQLAlchemy does not: `//user:password@one:5432,two:5432/database`."""
 
@@ -87,6 +93,8 @@ _REFUSED = (
     pg.LockNotAvailable,
     pg.ReadOnlySqlTransaction,
     pg.CannotConnectNow,
+    # Nothing of the transaction has happened.
+    pg.IdleInTransactionSessionTimeout,
 )
 _OUT_OF_RESOURCES = "53"
 """The class of SQLSTATEs such as a full disk or too many connections, which psycopg has no common class for."""
@@ -163,10 +171,7 @@ class Lane:
         settings: Mapping[str, str] = _SESSION,
     ) -> None:
         self._name = name
-        self._set_for_session, self._set_for_transaction = (
-            "SELECT " + ", ".join(f"set_config('{key}', '{value}', {local})" for key, value in settings.items())
-            for local in ("false", "true")
-        )
+        self._set_for_session, self._set_for_transaction = (_set(settings, local) for local in ("false", "true"))
         self._connect_args = {"conninfo": conninfo(url), **writable(url)}
         self._pooled = False
         self._deadline_s = deadline_s
@@ -360,6 +365,12 @@ class Database:
         for lane in self._lanes:
             await lane.close()
         await self._engine.dispose()
+
+
+def _set(settings: Mapping[str, str], local: str) -> str:
+    values = {key: f"'{value}'" for key, value in settings.items()}
+    values[_IDLE] = f"coalesce(nullif(current_setting('{_IDLE}'), '0'), '{IDLE_IN_TRANSACTION_S}s')"
+    return "SELECT " + ", ".join(f"set_config('{key}', {value}, {local})" for key, value in values.items())
 
 
 def by_key(row: str, key: str, columns: Sequence[str] = ("tenant_id", "id")) -> str:

@@ -378,9 +378,6 @@ def test_a_commit_goes_on_until_the_lease_is_lost(quick: ScriptServer, caplog: p
     assert "could not be told" in caplog.text
 
 
-# E2
-
-
 @pytest.mark.parametrize(
     ("window", "total", "redrive", "short"),
     [(86_400, 3_600, 0, 0), (86_400, 86_400, 1, 1), (60, 30, 31, 1), (60, None, 0, float("inf"))],
