@@ -50,7 +50,7 @@ STEPS: Sequence[Step] = (
     Step("timers-10m", "timers --resident 10000000", on_request=True),
     Step("idle", "idle", "idle --n 2"),
     Step("parked", "parked", "parked --n 100 --rate 200"),
-    Step("fairness", "fairness", "fairness --n 5000 --rate 50"),
+    Step("fairness", "fairness", "fairness --n 20000 --rate 50"),
     Step("forward", "forward --rate 50 --n 1500", "forward --rate 100 --n 100"),
     Step("recovery", "recovery", "recovery --n 10"),
     Step("schedules", "schedules", on_request=True),
