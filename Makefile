@@ -89,7 +89,7 @@ store-suite: $(VENV)/.ready ## Tests of store and services on a real PostgreSQL;
 # Side by side, since most of them wait for terms to end; the long ones first, which the quick ones then fill up.
 .PHONY: e2e
 e2e: $(VENV)/.ready ## Tests of whole processes: real coordinators and workers, kill -9
-	@$(PY) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests/e2e $(SERVED) tests/api
+	@$(PY) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder tests/e2e $(SERVED) tests/api
 
 .PHONY: test-workers
 test-workers: $(VENV)/.ready ## Run the conformance suite for the SDKs of every language: a matrix language × case; ARGS="--language python"
