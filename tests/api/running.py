@@ -72,6 +72,11 @@ def seconds(value: Duration) -> float:
     return value.seconds + value.nanos / 1e9
 
 
+def now() -> float:
+    """By the loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()
+
+
 async def eventually(check: Callable[[], Any], *, within_s: float = 10.0, every_s: float = 0.02) -> Any:
     """Waits for a check, async or not, to become true, for what has no event to wait for."""
     loop = asyncio.get_running_loop()
@@ -547,3 +552,8 @@ def name_of(job: str | jobs_pb2.Job | worker_pb2.Lease) -> str:
 
 def state_name(state: Any) -> str:
     return JobState.Name(state).removeprefix("JOB_STATE_")
+
+
+async def parked(coordinator: Running, count: int) -> None:
+    """Returns once so many polls wait."""
+    await eventually(lambda: coordinator.node.dispatcher.parked == count)

@@ -9,7 +9,7 @@ from rota_sdk.gen.rota.v1 import common_pb2, jobs_pb2
 
 from rota.domain import limits
 
-from .running import Running, Tenant, Worker, creation, eventually, seconds, span
+from .running import Running, Tenant, Worker, creation, now, parked, seconds, span
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -17,14 +17,6 @@ Start = Callable[..., Awaitable[Running]]
 KIB = 1024
 MIB = 1024 * KIB
 NO_WAIT = common_pb2.RetryPolicy(initial_backoff=span(0), max_backoff=span(0))
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-async def parked(coordinator: Running, count: int) -> None:
-    await eventually(lambda: coordinator.node.dispatcher.parked == count)
 
 
 async def test_a_parked_poll_is_woken_by_new_work(told: Tenant) -> None:

@@ -14,20 +14,12 @@ from rota_sdk.gen.rota.worker.v1 import worker_pb2
 from rota.coordinator import reaper
 from rota.domain.errors import OutcomeUnknown
 
-from .running import Refusal, Running, Tenant, Worker, eventually, span, state_name
+from .running import Refusal, Running, Tenant, Worker, eventually, now, parked, span, state_name
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 Start = Callable[..., Awaitable[Running]]
 NO_WAIT = common_pb2.RetryPolicy(initial_backoff=span(0), max_backoff=span(0))
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-async def parked(coordinator: Running, count: int) -> None:
-    await eventually(lambda: coordinator.node.dispatcher.parked == count)
 
 
 async def test_the_same_request_id_gets_the_same_leases(tenant: Tenant) -> None:

@@ -7,15 +7,11 @@ import pytest
 from rota_sdk.gen.rota.v1 import common_pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 
-from .running import Refusal, Running, Tenant, refusal, seconds, span
+from .running import Refusal, Running, Tenant, now, refusal, seconds, span
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 Start = Callable[..., Awaitable[Running]]
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def test_a_dead_session_loses_its_leases_and_they_are_retried_at_once(start: Start) -> None:

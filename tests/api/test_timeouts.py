@@ -8,7 +8,7 @@ from rota_sdk.gen.rota.admin.v1 import admin_pb2
 from rota_sdk.gen.rota.v1 import common_pb2
 from rota_sdk.gen.rota.worker.v1 import worker_pb2
 
-from .running import Refusal, Running, Tenant, eventually, span, state_name
+from .running import Refusal, Running, Tenant, eventually, now, span, state_name
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -18,10 +18,6 @@ NO_WAIT = common_pb2.RetryPolicy(max_attempts=2, initial_backoff=span(0), max_ba
 
 def timeouts(**spans_s: float) -> common_pb2.Timeouts:
     return common_pb2.Timeouts(**{name: span(value) for name, value in spans_s.items()})
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def test_an_attempt_that_runs_too_long_is_cut(tenant: Tenant) -> None:
