@@ -44,6 +44,10 @@ async def test_parked_polls_are_answered_and_outcomes_taken(start: Start) -> Non
             assert (list(answer.leases), answer.batch, seconds(answer.next_poll_after)) == ([], 0, 0)
             assert answer.HasField("next_poll_after")
 
+        # Whoever asks again is not to go round and round here.
+        late = await asyncio.wait_for(worker.poll(wait=30), 5)
+        assert not late.leases and seconds(late.next_poll_after) > 0
+
         # Who is here still is served to the end.
         assert list((await stream.beat(inventory=worker.inventory)).lost) == []
         await worker.done(leases[0])

@@ -120,6 +120,7 @@ class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
         problems.raise_any()
         member = await self._member(identity, request.session)
         self._check_held(member)
+        came_late = self._node.draining.is_set()
         delivery = await self._node.dispatcher.lease(
             member,
             poller=request.poller,
@@ -134,7 +135,8 @@ class WorkerServicer(LedgerRpcs, worker_pb2_grpc.WorkerServiceServicer):
         directives = _directives(member.next_directives())
         if delivery is None:
             again_s = min(slow_s + self._node.clock.rng.uniform(0, POLL_AGAIN_JITTER_S), POLL_AFTER_MAX_S)
-            if self._node.draining.is_set():
+            if self._node.draining.is_set() and not came_late:
+                # Another one serves it at once. Whoever asks here again is not to ask as fast as it is answered.
                 again_s = 0.0
             elif not member.active:
                 again_s = POLL_AGAIN_DRAINING_S

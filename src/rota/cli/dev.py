@@ -122,9 +122,8 @@ class _Dev:
         key = self._home.api_key(url)
         coordinator, address, http = self._start_coordinator(url)
         holder.announce(address, url)
-        if found is None:
-            # What is printed says that Ctrl-C ends it.
-            self._stop.started = True
+        # What is printed then says that Ctrl-C ends it.
+        self._stop.started = found is None
         self._greet(address, http, found)
         if found is None:
             self._wait_for_end(coordinator)
